@@ -79,7 +79,7 @@ wheels: ## dist/gorun_launcher-*: wheels for x86_64 and aarch64 with glibc 2.17 
 site: ## dist/site: README.md and docs/ as one searchable site
 	@.ci/site
 
-recording: build ## docs/recording.svg: what README.md shows of a terminal
+recording: build ## docs/recording.svg, docs/top.svg and docs/doctor.png: what README.md shows
 	@.ci/recording/make
 
 dist: man ## dist/: a release: archives, packages (deb, rpm), wheels, recipes, parts lists and checksums; RELEASE=1 SIGNING_KEY=FILE signs it and checks more

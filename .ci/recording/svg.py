@@ -18,7 +18,7 @@ COLOURS = {"default": "#d8dee9", "red": "#ff7b72", "green": "#7ee787", "brown": 
 
 
 def moments(cast):
-    """The times at which the screen changes, each with its rows, and the size of the screen."""
+    """The times since the first change of the screen at which it changes, each with its rows, and the size of the screen."""
     header, *events = [json.loads(line) for line in cast]
     screen = pyte.Screen(header["width"], header["height"])
     stream = pyte.Stream(screen)
@@ -30,7 +30,7 @@ def moments(cast):
         if found and at - found[-1][0] < APART:
             at = found.pop()[0]
         found.append((at, [row(screen.buffer[y], screen.columns) for y in range(screen.lines)]))
-    return found, header["width"], header["height"]
+    return [(at - found[0][0], rows) for at, rows in found], header["width"], header["height"]
 
 
 def row(cells, columns):
