@@ -47,7 +47,7 @@ func TestAgentWaitsForAJob(t *testing.T) {
 	served := make(chan error)
 	go func() {
 		served <- Serve(t.Context(), "mark", far, far,
-			[]string{"sh", "-c", `echo $$ >>"$0"; read -r nonce && echo "$nonce $$" && cat; exit 7`, started}, nil)
+			[]string{"/bin/sh", "-c", `echo $$ >>"$0"; read -r nonce && echo "$nonce $$" && cat; exit 7`, started}, nil)
 		far.Close()
 	}()
 	must.Get(io.ReadFull(near, make([]byte, len(wire.Preamble("mark")))))(t)
@@ -88,7 +88,7 @@ func TestAgentWaitsForAJob(t *testing.T) {
 }
 
 func TestKilledSpareCostsNoJob(t *testing.T) {
-	s := newStock(t.Context(), []string{"cat"}, true)
+	s := newStock(t.Context(), []string{"/bin/cat"}, true)
 	defer s.close()
 	var spare *agent
 	for spare == nil {

@@ -169,7 +169,7 @@ func serving(argv ...string) *fakeConn {
 }
 
 func TestResidentStartsAgents(t *testing.T) {
-	r := reside(t, serving("sh", "-c", `read -r nonce || exit; echo $nonce; cat; echo bad >&2; exit 7`))
+	r := reside(t, serving("/bin/sh", "-c", `read -r nonce || exit; echo $nonce; cat; echo bad >&2; exit 7`))
 	var all sync.WaitGroup
 	for i := range 8 {
 		all.Go(func() {
@@ -186,7 +186,7 @@ func TestResidentStartsAgents(t *testing.T) {
 
 // Agents end when the keeper does, and a command that is no resident agent is an error.
 func TestResidentEndsWithItsKeeper(t *testing.T) {
-	r := reside(t, serving("sh", "-c", "cat >/dev/null"))
+	r := reside(t, serving("/bin/sh", "-c", "cat >/dev/null"))
 	if _, _, _, err := converse(r, "nonce", "", r.Close); err == nil {
 		t.Error("an agent ends well without its keeper")
 	}
