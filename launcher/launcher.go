@@ -486,9 +486,9 @@ type WorkDir struct {
 
 // ScanWorkDir lists the folder dir, which may hold so many files and bytes at most. If there is no
 // such folder, %a in dir stands for the processor of a host (amd64, arm64), and the limits are for
-// each.
-func ScanWorkDir(dir string, files int, bytes int64) (*WorkDir, error) {
-	f, err := workdir.ScanFolders(dir, files, bytes)
+// each. Some paths below dir may be left out.
+func ScanWorkDir(dir string, files int, bytes int64, except ...string) (*WorkDir, error) {
+	f, err := workdir.ScanFolders(dir, files, bytes, except...)
 	if err != nil {
 		return nil, err
 	}

@@ -23,15 +23,15 @@ type Folders struct {
 // ScanFolders is [Scan] of dir. If dir does not exist and has [wire.Arch] in it, it scans dir for
 // each architecture for which that exists; without any it returns the error of the last one. The
 // limits are for each of them.
-func ScanFolders(dir string, files int, bytes int64) (*Folders, error) {
+func ScanFolders(dir string, files int, bytes int64, except ...string) (*Folders, error) {
 	f := &Folders{Dir: dir, trees: map[string]*Tree{}}
-	tree, err := Scan(dir, files, bytes)
+	tree, err := Scan(dir, files, bytes, except...)
 	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(dir, wire.Arch) {
 		f.add("", tree)
 		return f, err
 	}
 	for _, arch := range []string{"amd64", "arm64"} { // the architectures that gorun supports
-		tree, err = Scan(wire.ForArch(arch, dir), files, bytes)
+		tree, err = Scan(wire.ForArch(arch, dir), files, bytes, except...)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}

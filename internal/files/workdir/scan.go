@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -46,9 +47,9 @@ func (e *LimitError) Error() string {
 	return fmt.Sprintf("%s holds %s, most of it in %s", e.Dir, e.Over, e.Largest)
 }
 
-// Scan lists the content of dir, an absolute path, without what its [IgnoreFile] excludes. It
-// returns a *LimitError for more than the given number of files or bytes.
-func Scan(dir string, files int, bytes int64) (*Tree, error) {
+// Scan lists the content of dir, an absolute path, without what its [IgnoreFile] excludes, nor some
+// paths below dir. It returns a *LimitError for more than the given number of files or bytes.
+func Scan(dir string, files int, bytes int64, except ...string) (*Tree, error) {
 	real, err := filepath.EvalSymlinks(dir)
 	if err != nil {
 		return nil, err
@@ -67,6 +68,7 @@ func Scan(dir string, files int, bytes int64) (*Tree, error) {
 	s := scan{
 		Tree:   &Tree{Dir: dir, folder: folder, began: time.Now()},
 		left:   left,
+		except: except,
 		files:  files,
 		bytes:  bytes,
 		within: map[string]weight{},
@@ -94,7 +96,8 @@ type weight struct {
 type scan struct {
 	*Tree
 	left   ignore
-	files  int // limit of files
+	except []string // paths in the tree
+	files  int      // limit of files
 	bytes  int64
 	within map[string]weight // weight of each top-level entry
 	proofs []proof
@@ -133,7 +136,7 @@ func (s *scan) visit(folder *os.File, name, rel string) error {
 	if err != nil {
 		return err
 	}
-	if s.left.matches(rel, info.IsDir()) {
+	if s.left.matches(rel, info.IsDir()) || slices.Contains(s.except, rel) {
 		return nil
 	}
 	s.proofs = append(s.proofs, proofOf(rel, info))

@@ -53,8 +53,25 @@ func stagedFolder(o *settings.Options, leaves bool) (*launcher.WorkDir, error) {
 		files = workdir.MaxEntries
 		bytes = int64(o.StageLimit)
 	}
-	tree, err := launcher.ScanWorkDir(dir, files, bytes)
+	tree, err := launcher.ScanWorkDir(dir, files, bytes, environmentBelow(dir, o.StageEnv)...)
 	return tree, stageError(o.Stage, err)
+}
+
+// environmentBelow returns the path below a staged folder of the Python environment that hosts get
+// on its own, if it is there.
+func environmentBelow(dir, env string) []string {
+	if env == "" {
+		return nil
+	}
+	env, err := filepath.Abs(env)
+	if err != nil {
+		return nil
+	}
+	rel, err := filepath.Rel(dir, env)
+	if err != nil || rel == "." || !filepath.IsLocal(rel) {
+		return nil
+	}
+	return []string{rel}
 }
 
 // stageError turns an error of a scan into a usage error.
