@@ -165,7 +165,8 @@ func TestEveryDoorHasARow(t *testing.T) {
 	rows := documentedDoors(t)
 	runtime := t.TempDir()
 	work := t.TempDir()
-	names := strings.NewReplacer(runtime, "$XDG_RUNTIME_DIR", c.Dir+"/home", "$HOME", work, "FOLDER")
+	names := strings.NewReplacer(command.Binary("gorun"), "PROGRAM", runtime, "$XDG_RUNTIME_DIR",
+		c.Dir+"/home", "$HOME", work, "FOLDER")
 	must.OK(t, os.WriteFile(work+"/sent", make([]byte, 64<<20), 0o600))
 	spaces := map[string]bool{}
 	for _, host := range []string{"f0", "f1", "f2", "f3"} {
@@ -206,7 +207,7 @@ func TestEveryDoorHasARow(t *testing.T) {
 		{"--metrics", work + "/metrics.prom", "--stage", work, "--mpi", "pmix", "-np", "2", "-H", "f1,f2",
 			"sleep", "1"},
 		{"--detach", "-np", "2", "-H", "f1,f2", "sleep", "2"},
-		{"up", "-H", "f1,f2"},
+		{"up", "-H", "f1,f2", "--preload", "json"},
 		{"down"},
 		{"-np", "4", "-H", "f1:2,f2:2", "sh", "-c", late, command.Binary("allreduce")},
 		{"--min-np", "2", "--encrypt", "-np", "4", "-H", "f1:2,f2:2", "sh", "-c", late, command.Binary("allreduce")},

@@ -90,6 +90,8 @@ func notRun() []struct{ file, command, why string } {
 			"TestBenchDevice runs it on stand-ins for the libraries of GPUs"},
 		{"docs/gpu-checks.md", "make gpu-test",
 			"it needs a GPU; internal/tools/gpucheck has the tests of what does not"},
+		{"docs/kept.md", "gorun up -H f1:2,f2:2 --preload torch",
+			"it needs PyTorch; TestWarmRanksAreAsStarted keeps other modules"},
 		{"docs/kubernetes.md", "kubectl", "it needs a cluster; examples/kubernetes/check checks the manifests"},
 		{"docs/kubernetes.md", "gorun -np 4 --min-np 2 --slots-per-host 2",
 			"it needs pods; TestElastic has hosts without slots"},
