@@ -80,6 +80,9 @@ func (c *configCommand) Run(ctx context.Context) (code int, err error) {
 			return 0, err
 		}
 	}
+	if goes, err := c.askFailed(failed); !goes {
+		return 1, err
+	}
 	if staged, err := c.askFolders(chosen); err != nil {
 		return 0, err
 	} else if staged {
@@ -168,6 +171,14 @@ func (c *configCommand) askHostKeys(failed []launcher.HostError) (accepts bool, 
 		err = c.flags.Set("host-keys", "accept-new")
 	}
 	return accepts, err
+}
+
+// askFailed asks whether hosts that failed are written all the same.
+func (c *configCommand) askFailed(failed []launcher.HostError) (goes bool, err error) {
+	if len(failed) == 0 || c.defaults {
+		return true, nil
+	}
+	return c.yes("Write these hosts all the same?", false)
 }
 
 // askFolders asks whether the hosts see the user's folders.

@@ -77,16 +77,19 @@ func programHint(program []string, missing bool, o *settings.Options, commands [
 	switch _, number := strconv.Atoi(name); {
 	case isStart(name) && command != "":
 		return command
-	case strings.HasSuffix(name, ".py") && !(missing && strings.Contains(name, "/")):
-		return fmt.Sprintf("a Python script is run by python: write python %s", prose.Quoted(program...))
-	case strings.ContainsFunc(name, unicode.IsSpace):
-		return fmt.Sprintf("it is one word: write %s without quotes, or sh -c %s where a shell is needed", name,
-			prose.Quoted(name))
 	case assigned && isVariable(variable) && len(o.Exports) > 0:
 		return fmt.Sprintf("repeat -x for each variable: -x %s -x %s", prose.Quoted(o.Exports[len(o.Exports)-1]),
 			prose.Quoted(name))
 	case assigned && isVariable(variable):
 		return fmt.Sprintf("to send a variable, write -x %s before the program", prose.Quoted(name))
+	case strings.ContainsFunc(name, unicode.IsSpace) && strings.ContainsAny(name, "$&|;<>*?`"):
+		return fmt.Sprintf("it is one word, and needs a shell: write sh -c %s", prose.Quoted(name))
+	case strings.ContainsFunc(name, unicode.IsSpace):
+		return fmt.Sprintf("it is one word: write %s without quotes", name)
+	case strings.HasSuffix(name, ".py") && !(missing && strings.Contains(name, "/")):
+		return fmt.Sprintf("a Python script is run by python3: write python3 %s", prose.Quoted(program...))
+	case strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml"):
+		return fmt.Sprintf("a job file is named by a flag: --config-file %s", prose.Quoted(name))
 	case number == nil && len(rest) > 0 && len(o.Tools.Debug) > 0:
 		return fmt.Sprintf("for some ranks, write --debug=%s", name)
 	case number == nil && len(rest) > 0 && len(o.Tools.Panes) > 0:
