@@ -3,11 +3,14 @@ package dialect
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/usage"
+	"github.com/spf13/pflag"
 )
 
 // A default hostfile says where the user's program runs, so nobody else may be able to change it.
@@ -24,5 +27,25 @@ func TestDefaultHostfileOfOthersIsRefused(t *testing.T) {
 	if exists, err := usesDefault(file, "--hostfile"); exists || err == nil ||
 		!strings.Contains(err.Error(), "others can change ") || usage.Hint(err) == "" {
 		t.Errorf("with one that others can change: %v, %v", exists, err)
+	}
+}
+
+// Where PATH has python3 alone, scripts run by that.
+func TestScriptsRunByThePythonThatIsThere(t *testing.T) {
+	both := t.TempDir()
+	alone := t.TempDir()
+	for _, name := range []string{both + "/python", both + "/python3", alone + "/python3"} {
+		must.OK(t, os.WriteFile(name, nil, 0o755))
+	}
+	for path, want := range map[string]string{
+		"":                 "python",
+		both:               "python",
+		alone:              "python3",
+		alone + ":" + both: "python",
+	} {
+		line, err := Translate([]string{"--nproc-per-node=1", "train.py"}, []string{"PATH=" + path}, Torch,
+			pflag.NewFlagSet("", pflag.ContinueOnError), nil)
+		must.OK(t, err)
+		check.That(t, slices.Contains(line.Args, want), "PATH=%s: %q has no %s", path, line.Args, want)
 	}
 }

@@ -2,6 +2,8 @@ package dialect
 
 import (
 	"cmp"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -452,6 +454,21 @@ func (t *translator) withoutLocalRank(_, _ string) error { t.python.noLocalRank 
 // pythonOf reads torchrun's PYTHON_EXEC.
 func (t *translator) pythonOf(_, text string) error { t.python.program = text; return nil }
 
+// interpreter returns the name of Python: python, or python3 where the PATH of this machine has
+// that alone, as Debian's has.
+func (t *translator) interpreter() string {
+	has := func(name string) bool {
+		return slices.ContainsFunc(filepath.SplitList(t.environ["PATH"]), func(dir string) bool {
+			info, err := os.Stat(filepath.Join(dir, name))
+			return err == nil && info.Mode()&0o111 != 0
+		})
+	}
+	if t.python.program == "" && !has("python") && has("python3") {
+		return "python3"
+	}
+	return cmp.Or(t.python.program, "python")
+}
+
 // asProgram returns the program's command line. torchrun, deepspeed and accelerate run scripts with
 // Python; deepspeed gives them the argument --local_rank.
 func (t *translator) asProgram(program []string) []string {
@@ -464,11 +481,11 @@ func (t *translator) asProgram(program []string) []string {
 	case t.dialect == DeepSpeed && !t.python.noLocalRank:
 		script := `"$0" --local_rank="$LOCAL_RANK" "$@"`
 		if isScript {
-			script = "python " + strings.Join(flags, " ") + " " + script
+			script = t.interpreter() + " " + strings.Join(flags, " ") + " " + script
 		}
 		return slices.Concat([]string{"sh", "-c", "exec " + script}, program)
 	case isScript:
-		return slices.Concat([]string{cmp.Or(t.python.program, "python")}, flags, program)
+		return slices.Concat([]string{t.interpreter()}, flags, program)
 	}
 	return program
 }
