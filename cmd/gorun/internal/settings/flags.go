@@ -68,8 +68,8 @@ func unlessAddress(value string) bool {
 	if host == "" || host == "localhost" {
 		host = "127.0.0.1"
 	}
-	_, addressErr := netip.ParseAddrPort(net.JoinHostPort(host, port))
-	return err != nil || addressErr != nil
+	_, hostErr := netip.ParseAddr(host)
+	return err != nil || hostErr != nil || port == "" || strings.Trim(port, "0123456789") != ""
 }
 
 // AddFlags binds o to flags and sets their defaults. A flag that a command has already is its own.

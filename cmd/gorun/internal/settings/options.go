@@ -121,6 +121,8 @@ func (o *Options) Check(npSet bool) error {
 			"%v: that output would be lost", &o.Hide)
 	case o.SSHPort < 0 || o.SSHPort > 65535:
 		return faultOf("ssh-port", "", "%d: ports go from 1 to 65535", o.SSHPort)
+	case o.Watch.noPort():
+		return faultOf("metrics", "", "%q: ports go from 0 to 65535", o.Watch.Metrics)
 	case o.JSON && !o.DryRun:
 		return faultOf("json", "to record the steps of a running job, use --json-events FILE", "requires --dry-run")
 	}

@@ -189,7 +189,7 @@ func signalHint(s syscall.Signal, e launcher.Exit, host string) string {
 		return "it reached the CPU time limit (ulimit -t)"
 	case syscall.SIGSEGV, syscall.SIGABRT, syscall.SIGFPE:
 		if !e.Core {
-			return "to get a core file, run ulimit -c unlimited on the host"
+			return `to get a core file, write sh -c 'ulimit -c unlimited; exec "$@"' sh before the program`
 		}
 	}
 	return ""
