@@ -140,6 +140,11 @@ func (j *jobCommand) complete() (command []string, err error) {
 	if err := file.Blame(j.o.Check(j.flags.Changed("np")), typed); err != nil {
 		return nil, err
 	}
+	if j.line.Dialect == dialect.Own { // srun and flux warn at once
+		if err := file.Blame(j.o.CheckWarning(), typed); err != nil {
+			return nil, err
+		}
+	}
 	j.o.Follow(j.line.Dialect, j.flags)
 	j.console.Verbose = j.o.Verbose
 	j.console.Quiet = j.o.Quiet

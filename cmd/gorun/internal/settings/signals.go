@@ -87,3 +87,13 @@ func (w Warning) After(timeout time.Duration, now time.Time, getenv func(string)
 	}
 	return max(0, left-time.Duration(w.Before)), limited || timeout > 0
 }
+
+// CheckWarning reports a warning that would come before the job begins.
+func (o *Options) CheckWarning() error {
+	if o.Warn.Signal == 0 || o.Timeout == 0 || o.Warn.Before < o.Timeout {
+		return nil
+	}
+	later := Warning{Signal: o.Warn.Signal, Before: o.Timeout / 2}
+	return faultOf("warn-signal", "warn later, for example --warn-signal "+later.String(),
+		"%v: the job has no more time than that: --timeout %v", &o.Warn, &o.Timeout)
+}
