@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -43,10 +44,8 @@ type backHost struct {
 
 // foldersOf returns the distinct working folders of programs.
 func foldersOf(programs []Program) (all []Text) {
-	seen := map[Text]bool{}
 	for _, p := range programs {
-		if !seen[p.Wdir] {
-			seen[p.Wdir] = true
+		if !slices.Contains(all, p.Wdir) {
 			all = append(all, p.Wdir)
 		}
 	}
@@ -167,7 +166,7 @@ func markFolder(dir string) (name string, remove func(), err error) {
 	}
 	name = filepath.Base(file.Name())
 	return name, func() {
-		// What is left harms nobody.
+		// A file that stays does no harm.
 		_ = file.Close()
 		_ = folder.Remove(name)
 		_ = folder.Close()

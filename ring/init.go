@@ -84,7 +84,7 @@ func (o *options) settings() error {
 	}
 	switch o.order, _ = o.lookup("RING_ORDER"); o.order {
 	case "auto":
-		o.order = "" // what ranks of earlier versions say
+		o.order = "" // as ranks of earlier versions send it
 	case "", "rank":
 	default:
 		return fmt.Errorf("ring: RING_ORDER=%q: it must be auto or rank", o.order)

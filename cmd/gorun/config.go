@@ -108,8 +108,7 @@ func (c *configCommand) mayWrite(path string) (may bool, err error) {
 
 // askHosts asks for hosts until they can be read.
 func (c *configCommand) askHosts() error {
-	given := settings.Given(c.flags)
-	if c.defaults || given["hosts"] || given["hostfile"] || given["host-discovery-script"] || given["hosts-from-pods"] {
+	if c.defaults || settings.HostsChosen(c.flags) {
 		return nil
 	}
 	for {
@@ -206,10 +205,7 @@ func (c *configCommand) write(path string, chosen []string) error {
 	}
 	head := "# Defaults of gorun, which a job file, GORUN_ variables and the command line override.\n" +
 		"# gorun --help has all settings: --timeout 10m is the line timeout: 10m.\n\n"
-	if len(chosen) == 0 {
-		text = nil
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+	if err := trust.MakeDir(filepath.Dir(path)); err != nil {
 		return fmt.Errorf("write the defaults: %w", err)
 	}
 	if err := trust.WriteFile(path, append([]byte(head), text...)); err != nil {

@@ -30,7 +30,7 @@ type Result struct {
 	Unconfirmed []string    // hosts that did not report the end of their ranks in time
 	Unkillable  []Unkillable
 	Output      error // why output was lost, or nil
-	Back        *Back // what came back from hosts; nil: nothing was to
+	Back        *Back // files that came back from hosts; nil: none were asked for
 	OpenLine    bool  // whether the ranks' last line where stderr goes has no end
 	// Elastic is how an elastic job ended, or nil for other jobs.
 	Elastic *ElasticEnd

@@ -141,7 +141,7 @@ func (r *receiving) next() (wire.Frame, error) {
 		more = time.Duration(r.files[0].Size/hashRate) * time.Second
 	}
 	r.watch.Reset(r.idle + more)
-	defer r.watch.Stop() // what happens here takes its time
+	defer r.watch.Stop() // time to write the frame here is not bounded
 	return r.Next()
 }
 

@@ -57,10 +57,10 @@ type agent struct {
 	errands  *errand.Server
 	line     *line // nil if the connection is unknown
 
-	told    map[string]bool // what rankStarted has said
-	beating atomic.Bool     // a heartbeat is being written
-	ticked  time.Duration
-	wg      sync.WaitGroup
+	startsNoted map[string]bool // ways of starting ranks that were reported
+	beating     atomic.Bool     // a heartbeat is being written
+	ticked      time.Duration
+	wg          sync.WaitGroup
 }
 
 // Serve runs an agent: it sends hello on out, takes a job from in, runs it and ends it. It returns
@@ -117,16 +117,16 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, opts Options) error
 // newAgent opens the services for the ranks of a job that this host can run.
 func newAgent(s *setup) (*agent, error) {
 	a := &agent{
-		job:     s.job,
-		began:   time.Now(),
-		out:     s.out,
-		work:    make(chan func(), 64),
-		started: make(chan struct{}),
-		ended:   make(chan struct{}),
-		procs:   s.procs,
-		cage:    s.cage,
-		host:    s.host,
-		told:    map[string]bool{},
+		job:         s.job,
+		began:       time.Now(),
+		out:         s.out,
+		work:        make(chan func(), 64),
+		started:     make(chan struct{}),
+		ended:       make(chan struct{}),
+		procs:       s.procs,
+		cage:        s.cage,
+		host:        s.host,
+		startsNoted: map[string]bool{},
 	}
 	a.procs.started = a.rankStarted
 	a.streams = newStreams(s.job, s.out, func(rank int) { a.inform(eventDrained{rank}) })
@@ -296,10 +296,10 @@ func (a *agent) sendHeartbeat() {
 // rankStarted tells a user who follows details how ranks are started on a host whose interpreter is
 // warm, each way once. Only the thread that starts them calls it.
 func (a *agent) rankStarted(rank int, why string) {
-	if a.told[why] {
+	if a.startsNoted[why] {
 		return
 	}
-	a.told[why] = true
+	a.startsNoted[why] = true
 	text := "it was forked by the warm interpreter"
 	if why != "" {
 		text = "it was started, not forked by the warm interpreter: " + why

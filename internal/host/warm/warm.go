@@ -88,12 +88,8 @@ func Start(ctx context.Context, opts Options) (i *Interpreter, printed string, e
 	}
 	stop := context.AfterFunc(ctx, func() { _ = i.channel.conn.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
-	var cpus []string
-	for _, cpu := range opts.CPUs {
-		cpus = append(cpus, strconv.Itoa(cpu))
-	}
 	theirs.Close()
-	words := []string{strings.Join(cpus, " "), strings.Join(opts.Modules, " ")}
+	words := []string{numbers(opts.CPUs), strings.Join(opts.Modules, " ")}
 	if printed, err = i.channel.ask(importTime, words, nil); err == nil {
 		i.program, err = os.Open("/proc/self/exe")
 	}
@@ -234,11 +230,7 @@ type Rank struct {
 // returns an error, no program runs; a [*Refusal] says in what the rank would differ from one that
 // is started. After another error the copy serves no more requests.
 func (b *Below) Fork(r Rank) (pid int, err error) {
-	var cpus []string
-	for _, cpu := range r.CPUs {
-		cpus = append(cpus, strconv.Itoa(cpu))
-	}
-	words := slices.Concat([]string{"rank", r.Path, r.Dir, strings.Join(cpus, " "), r.Score, flag(r.Terminal),
+	words := slices.Concat([]string{"rank", r.Path, r.Dir, numbers(r.CPUs), r.Score, flag(r.Terminal),
 		flag(r.NoNewPrivileges), strconv.Itoa(os.Getpid()), strconv.Itoa(len(r.Argv))}, r.Argv, r.Env)
 	answer, err := b.channel.ask(answerTime, words, r.Files)
 	if err == nil {
@@ -250,6 +242,15 @@ func (b *Below) Fork(r Rank) (pid int, err error) {
 		err = fmt.Errorf("the warm interpreter does not answer: %w", err)
 	}
 	return 0, err
+}
+
+// numbers returns CPUs as a copy reads them.
+func numbers(cpus topology.Set) string {
+	var words []string
+	for _, cpu := range cpus {
+		words = append(words, strconv.Itoa(cpu))
+	}
+	return strings.Join(words, " ")
 }
 
 func descriptors(files []*os.File) (all []uintptr) {

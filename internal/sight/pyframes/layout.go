@@ -16,7 +16,7 @@ type layout struct {
 	threadID        uint64 // thread: that of pthread_self
 	frame           uint64 // thread: the innermost frame, or a pointer to it with nested
 	nested          bool
-	nestedFrame     uint64 // what frame leads to: the innermost frame
+	nestedFrame     uint64 // with nested, at that pointer: the innermost frame
 	previous        uint64 // frame: its caller
 	executable      uint64 // frame: the code object
 	instruction     uint64 // frame: the current instruction

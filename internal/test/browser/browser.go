@@ -34,7 +34,7 @@ type Tab struct {
 	from    *bufio.Reader
 	id      int
 	session string
-	faults  []string // what scripts threw, and what the browser refused or could not load
+	faults  []string // errors of scripts, and addresses that the browser refused or could not load
 }
 
 // message is one of the Chrome DevTools Protocol.

@@ -162,7 +162,7 @@ class Ledger:
         forward, back, fresh, have = [], [], [], []
         for r, said in enumerate(all_said):
             if said.owns != OWNED:
-                if self.shards is None or step > 0:  # what the program has made is the shard of step 0
+                if self.shards is None or step > 0:  # the shard of step 0 is the one that the program makes
                     continue
                 fresh.append(r)
             elif said.voted and said.committed == step - 1:

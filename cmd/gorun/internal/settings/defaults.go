@@ -39,7 +39,7 @@ func SetDefaults(flags *pflag.FlagSet, lookup func(string) (string, bool), other
 // the ranks counts unless another of its name is exported.
 func setAll(flags *pflag.FlagSet, defaults []dialect.Default) (errs []error) {
 	changed := Given(flags)
-	where := hostsChosen(flags)
+	where := HostsChosen(flags)
 	for _, d := range defaults {
 		name, value, valued := strings.Cut(strings.TrimPrefix(d.Arg, "--"), "=")
 		f := flags.Lookup(name)
@@ -69,7 +69,7 @@ func exports(f *pflag.Flag, variable string) bool {
 
 // setFromVariables sets flags that are still unset from GORUN_ variables.
 func setFromVariables(flags *pflag.FlagSet, lookup func(string) (string, bool)) (errs []error) {
-	where := hostsChosen(flags)
+	where := HostsChosen(flags)
 	flags.VisitAll(func(f *pflag.Flag) {
 		if f.Changed || (choosesHosts(f.Name) && where) || f.Name == "help" {
 			return

@@ -39,8 +39,8 @@ func choosesHosts(flag string) bool {
 	return slices.Contains(hostFlags(), flag)
 }
 
-// hostsChosen reports whether a flag that chooses the hosts is set.
-func hostsChosen(flags *pflag.FlagSet) bool {
+// HostsChosen reports whether a flag that chooses the hosts is set.
+func HostsChosen(flags *pflag.FlagSet) bool {
 	return slices.ContainsFunc(hostFlags(), flags.Changed)
 }
 
@@ -54,7 +54,7 @@ func Given(flags *pflag.FlagSet) map[string]bool {
 // Apply sets the flags that are still unset from the file. The flags that choose the hosts count as
 // one setting.
 func (s settings) Apply(flags *pflag.FlagSet) error {
-	where := hostsChosen(flags)
+	where := HostsChosen(flags)
 	set := Given(flags)
 	later := map[string][]string{} // values of lists that the command line extends
 	for _, v := range s.list {

@@ -26,6 +26,9 @@ func FileOf(flags *pflag.FlagSet, names []string, dir string) ([]byte, error) {
 		}
 		root.Content = append(root.Content, key, valueOf(flags.Lookup(name), dir))
 	}
+	if len(root.Content) == 0 {
+		return nil, nil // YAML has {} for no settings, which a user could not go on with
+	}
 	text, err := yaml.Marshal(root)
 	if err != nil {
 		return nil, fmt.Errorf("write the settings: %w", err)

@@ -2,15 +2,15 @@ package ui
 
 import (
 	"fmt"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gorun/gorun/launcher"
 )
 
 // Footer shows the progress of a job's start in the last line of a terminal, with the bytes that go
-// to the hosts. It disappears before ranks write. It shows also how files come back after their
-// end.
+// to the hosts. It disappears before ranks write. After their end it shows how files
+// come back.
 type Footer struct {
 	amount
 	console *UI
@@ -18,8 +18,7 @@ type Footer struct {
 	columns int
 	line    *live
 
-	mu               sync.Mutex
-	connected, ready int
+	connected, ready atomic.Int64 // hosts
 }
 
 // NewFooter shows a footer until Close or the start of the ranks.
@@ -54,13 +53,9 @@ func (f *Footer) Close() {
 func (f *Footer) Event(event launcher.Event) {
 	switch event.(type) {
 	case launcher.Connected:
-		f.mu.Lock()
-		f.connected++
-		f.mu.Unlock()
+		f.connected.Add(1)
 	case launcher.Ready:
-		f.mu.Lock()
-		f.ready++
-		f.mu.Unlock()
+		f.ready.Add(1)
 	case launcher.Started:
 		f.Close()
 	case launcher.BringingBack:
@@ -71,13 +66,13 @@ func (f *Footer) Event(event launcher.Event) {
 
 // step returns which step of the start is being done.
 func (f *Footer) step() string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	connected := int(f.connected.Load())
+	ready := int(f.ready.Load())
 	switch {
-	case f.connected < f.hosts:
-		return fmt.Sprintf("connecting %d/%d", f.connected, f.hosts)
-	case f.ready < f.hosts:
-		return fmt.Sprintf("staging %d/%d", f.ready, f.hosts)
+	case connected < f.hosts:
+		return fmt.Sprintf("connecting %d/%d", connected, f.hosts)
+	case ready < f.hosts:
+		return fmt.Sprintf("staging %d/%d", ready, f.hosts)
 	}
 	return "starting"
 }

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	liveWait    = 400 * time.Millisecond // what is over sooner shows no line
+	liveWait    = 400 * time.Millisecond // time before the first line
 	liveTick    = 100 * time.Millisecond
 	verboseTick = 10 * time.Second // interval of lines with --verbose where there is no terminal
 )
@@ -26,7 +26,7 @@ type live struct {
 	removed chan struct{}
 }
 
-// newLive calls show with each tick after wait, until Close.
+// newLive calls show with each tick after wait, until stop.
 func newLive(wait, tick time.Duration, show func()) *live {
 	l := &live{done: make(chan struct{}), removed: make(chan struct{})}
 	began := time.Now()

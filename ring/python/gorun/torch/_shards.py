@@ -11,7 +11,7 @@ from .. import errors
 
 
 def _is_dtensor(thing: Any) -> bool:
-    module = sys.modules.get("torch.distributed.tensor")  # nobody has made one before it is imported, which takes time
+    module = sys.modules.get("torch.distributed.tensor")  # without an import, which takes time: before it there is none
     return module is not None and isinstance(thing, module.DTensor)
 
 
