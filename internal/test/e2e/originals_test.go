@@ -136,11 +136,12 @@ var shownPrograms = []shown{
 	// mpirun gives its ranks a terminal
 	{name: "no terminal", script: "for i in 0 1 2; do test -t $i && echo $i; done; echo end",
 		except: []string{"mpirun"}},
+	// the rank that goes on runs longer than a busy machine needs to end it
 	{name: "two ranks, the other goes on or not", ranks: 2,
-		script: `[ $r = 0 ] && exit 3; i=0; while [ $i -lt 20 ]; do sleep .1; i=$((i+1)); done; echo on; exit 2`},
+		script: `[ $r = 0 ] && exit 3; i=0; while [ $i -lt 200 ]; do sleep .1; i=$((i+1)); done; echo on; exit 2`},
 	// Hydra fails itself if the signal comes while it starts
 	{name: "two ranks, the other goes on after a signal or not", ranks: 2,
-		script: `[ $r = 0 ] && sleep .5 && sh -c 'kill -KILL $PPID'; i=0; while [ $i -lt 20 ]; do sleep .1; ` +
+		script: `[ $r = 0 ] && sleep .5 && sh -c 'kill -KILL $PPID'; i=0; while [ $i -lt 200 ]; do sleep .1; ` +
 			`i=$((i+1)); done; echo on`},
 	{name: "two ranks, one is killed", ranks: 2,
 		script: "echo out; [ $r = 0 ] && exit; sleep .5; sh -c 'kill -KILL $PPID'; sleep 9"},
