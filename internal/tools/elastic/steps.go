@@ -98,12 +98,12 @@ func (r *resilient) recoveries(ctx context.Context, n int, spare bool) (err erro
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	flags := "--min-np 3 --max-np 4 -H f1:2,f2:2"
+	flags := shortRest + " --min-np 3 --max-np 4 -H f1:2,f2:2"
 	processes := 4
 	left := 3
 	what := "a rank is killed, no spare, 100 MB of state: the others' next step"
 	if spare {
-		flags = "--min-np 4 --max-np 4 --spares 1 -H f1:2,f2:2,f3:1"
+		flags = shortRest + " --min-np 4 --max-np 4 --spares 1 -H f1:2,f2:2,f3:1"
 		processes = 5
 		left = 4
 		what = "a rank is killed, a spare is ready, 100 MB of state: the next step of all"

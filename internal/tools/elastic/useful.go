@@ -16,6 +16,10 @@ import (
 // faultEvery is the time from one fault to the next where the useful share of time is measured.
 const faultEvery = 30 * time.Second
 
+// shortRest lets a host have ranks again within 5 s of a failure, as Horovod's jobs here: a killed
+// rank tells nothing about its host.
+const shortRest = "--blacklist-cooldown-range 1,5"
+
 // contender is one way to go on after a fault.
 type contender struct {
 	name string
@@ -25,7 +29,8 @@ type contender struct {
 func contenders() []contender {
 	return []contender{
 		{"gorun.torch.Resilient", func(r *resilient, _ *lab.Cluster) ([]string, error) {
-			return r.gorun("--min-np 4 --max-np 4 --spares 1 -H f1:2,f2:2,f3:1", r.script, "resilient", "FOLDER"), nil
+			const flags = shortRest + " --min-np 4 --max-np 4 --spares 1 -H f1:2,f2:2,f3:1"
+			return r.gorun(flags, r.script, "resilient", "FOLDER"), nil
 		}},
 		{"torchrun, a checkpoint every 10 steps", func(r *resilient, _ *lab.Cluster) ([]string, error) {
 			const script = `for host in f1 f2; do ssh -F "$0" $host GLOO_SOCKET_IFNAME=eth0 OMP_NUM_THREADS=1 "$1" ` +
