@@ -25,6 +25,7 @@ type (
 	Part        = plan.Part
 	Order       = plan.Order
 	Binding     = wire.Binding
+	Settings    = wire.Settings
 	GPURequest  = wire.GPUs
 	SlotsError  = plan.SlotsError
 	GPUsError   = plan.GPUsError
@@ -117,6 +118,9 @@ type OutputError = output.OutputError
 
 // Folding says how equal lines of ranks are shown as one. The zero value folds none.
 type Folding = output.Folding
+
+// Format is how the ranks' output is shown. The zero value passes bytes unchanged.
+type Format = output.Format
 
 // What hosts say without a job. See package survey.
 type (

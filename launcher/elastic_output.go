@@ -19,7 +19,9 @@ func (j *elasticJob) stream() error {
 			return err
 		}
 	}
-	how := output.Printing{}
+	how := j.opts.Format
+	how.Prefix = nil // that of a rank, not of a process
+	how.Fold = Folding{}
 	if j.settings.Prefix != nil {
 		how.Prefix = j.prefix
 		how.Fold = j.folding()

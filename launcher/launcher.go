@@ -31,11 +31,11 @@ type Dialer func(ctx context.Context, h hostfile.Host) (Host, error)
 // Options are the settings of a job beside its plan. Functions may be called concurrently unless
 // their comment says otherwise.
 type Options struct {
+	Settings
 	// Programs are run by the plan's ranks in turn.
 	Programs []Program
 	Tools    []Tool   // in the order of their ranks
 	Env      []string // NAME=value, for every rank
-	Bare     bool     // whether programs get no variables of a rank but GORUN_HOSTNAME
 	// Work is the folder that holds the programs' directories, to be copied to the hosts that do
 	// not see it; nil: all do.
 	Work *WorkDir
@@ -44,17 +44,10 @@ type Options struct {
 	// Back is which files come back when the job has ended; nil: none.
 	Back *Back
 	// Network selects the addresses that ranks may use.
-	Network Network
-	// Encrypt makes ranks encrypt the data they exchange over networks.
-	Encrypt bool
-	// NoNewPrivileges keeps ranks and their children from gaining privileges by programs with
-	// setuid bits or file capabilities, such as sudo.
-	NoNewPrivileges bool
-	MPI             wire.MPIWay
-	MPIHelper       func(wire.Need) wire.MPI // returns the files for programs of Open MPI; nil: none
-	// Binding is the binding policy. ReportBindings passes a line about each rank to Note.
-	Binding        Binding
-	ReportBindings bool
+	Network        Network
+	MPI            wire.MPIWay
+	MPIHelper      func(wire.Need) wire.MPI // returns the files for programs of Open MPI; nil: none
+	ReportBindings bool                     // whether Note gets a line about the binding of each rank
 	// GPUs is how GPUs are assigned to ranks. The plan has the number of GPUs that the hostfile
 	// lists for a host.
 	GPUs GPURequest
@@ -77,19 +70,7 @@ type Options struct {
 	Stdout, Stderr io.Writer
 	OneOutput      bool
 	Screen         [3]bool // by fd: whether it is a terminal that can erase progress bars
-	// Prefix returns the beginning of each line of a rank's output on fd 1 or 2 that arrived at a
-	// time; nil: bytes pass unchanged. The result must stay valid until the next call for that fd.
-	Prefix func(rank, fd int, at time.Time) []byte
-	Fold   Folding // equal lines that are shown as one
-	// CutMark and a newline end a line that is cut because another rank writes. LastMark ends the
-	// last line of all if its rank has not; "": nothing does.
-	CutMark, LastMark string
-	// Show reports whether a rank's output on fd 1 or 2 is printed; nil: all is. Files get all
-	// output.
-	Show func(rank, fd int) bool
-	// Tap gets the ranks' output as it came, and nothing when a rank pauses within a line; nil:
-	// none. It must not keep data.
-	Tap      func(rank, fd int, at time.Time, data []byte)
+	Format
 	Sessions *Sessions // registry of sessions while their ranks run; nil: none
 	// OutputDir, if set, gets a file for each rank and stream.
 	OutputDir string
@@ -102,9 +83,6 @@ type Options struct {
 	ResultDir   string
 	ResultLimit int64
 
-	// Launcher is srun or flux if ranks also get the variables by which that launcher tells them
-	// their numbers; "": they do not.
-	Launcher string
 	// Codes is how failures of ranks become [Result.Code].
 	Codes Codes
 	// Tolerate is which failures of ranks leave the others running. Jobs that [RunElastic] runs
@@ -377,19 +355,16 @@ func (j *job) describe(h *PlannedHost, conn Host) wire.Job {
 // wire returns the part of the job message that is common to all jobs.
 func (o *Options) wire(id string, h hostfile.Host, conn Host) wire.Job {
 	w := wire.Job{
-		ID:              id,
-		Host:            h.Name,
-		Drop:            plan.SessionNames(),
-		Env:             o.Env,
-		Grace:           o.Grace,
-		Binding:         o.Binding,
-		GPUs:            wire.GPUs{Leave: o.GPUs.Leave, PerRank: o.GPUs.PerRank, Listed: h.GPUs},
-		Networks:        wire.Networks{Encrypt: o.Encrypt, AllNetworks: o.Network.Several()},
-		Launcher:        o.Launcher,
-		Results:         o.ResultDir != "",
-		NoNewPrivileges: o.NoNewPrivileges,
-		Bare:            o.Bare,
-		MPI:             wire.MPI{Way: o.MPI},
+		ID:          id,
+		Host:        h.Name,
+		Drop:        plan.SessionNames(),
+		Env:         o.Env,
+		Grace:       o.Grace,
+		GPUs:        wire.GPUs{Leave: o.GPUs.Leave, PerRank: o.GPUs.PerRank, Listed: h.GPUs},
+		Settings:    o.Settings,
+		AllNetworks: o.Network.Several(),
+		Results:     o.ResultDir != "",
+		MPI:         wire.MPI{Way: o.MPI},
 	}
 	if h, ok := conn.(interface{ BySSH() bool }); ok {
 		w.SSH = h.BySSH()

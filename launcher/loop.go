@@ -412,13 +412,9 @@ func (l *loop) output(s *session.Session, f wire.Frame) error {
 }
 
 // print starts the printers of the ranks' output.
-func (l *loop) print(how output.Printing) {
-	how.Files = l.files
-	how.Failed = func(err error) { l.failed <- err }
-	how.Cut = l.opts.CutMark
-	how.Last = l.opts.LastMark
-	stdout := how
-	stderr := how
+func (l *loop) print(how output.Format) {
+	stdout := output.Printing{Format: how, Files: l.files, Failed: func(err error) { l.failed <- err }}
+	stderr := stdout
 	stdout.W = l.opts.Stdout
 	stdout.Screen = l.opts.Screen[1]
 	if !l.opts.OneOutput {

@@ -8,19 +8,13 @@ import (
 	"github.com/gorun/gorun/internal/net/kv"
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/launcher/core"
-	"github.com/gorun/gorun/launcher/output"
 	"github.com/gorun/gorun/launcher/plan"
 	"github.com/gorun/gorun/launcher/session"
 )
 
 // stream begins to carry output, input and requests between hosts and launcher.
 func (j *job) stream() {
-	j.print(output.Printing{
-		Prefix: j.opts.Prefix,
-		Show:   j.opts.Show,
-		Fold:   j.opts.Fold,
-		Tap:    j.opts.Tap,
-	})
+	j.print(j.opts.Format)
 	j.spawned = newSpawnCoordinator(j.plan, j.sessions, func(ranks []int) { j.notify(Spawned{ranks}) })
 	j.fences = core.NewFences(0, j.plan.Size)
 	j.startup = core.NewStartup(j.plan, j.opts.MPITimeout)

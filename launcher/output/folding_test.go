@@ -29,7 +29,7 @@ func TestPrinterFoldsLines(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			fold := Folding{Prefix: foldedPrefix, On: [3]bool{1: true, 2: true}, Ranks: 3}
-			how := Printing{Prefix: rankPrefix, Cut: "~", Last: "~\n"}
+			how := Printing{Format: Format{Prefix: rankPrefix, CutMark: "~", LastMark: "~\n"}}
 			how.Fold = fold
 			got, _ := playSteps(t, how, tc.steps)
 			check.Equal(t, got, tc.want, tc.steps)
@@ -43,9 +43,8 @@ func TestPrinterFoldsForAMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := NewPrinter(Printing{
 			W:      &w,
-			Prefix: rankPrefix,
+			Format: Format{Prefix: rankPrefix, Fold: Folding{Prefix: foldedPrefix, On: [3]bool{1: true}}},
 			Failed: func(err error) { t.Errorf("write: %v", err) },
-			Fold:   Folding{Prefix: foldedPrefix, On: [3]bool{1: true}},
 		})
 		p.Add(wire.OutputStream(5, 1), []byte("a\n"), ignore)
 		time.Sleep(250 * time.Millisecond)

@@ -16,23 +16,33 @@ import (
 // eraseLine erases the current line of a terminal.
 const eraseLine = "\r\x1b[K"
 
+// Format is how ranks' output is shown. The zero value passes bytes unchanged.
+type Format struct {
+	// Prefix returns the beginning of each line of a rank's output on fd 1 or 2 that arrived at a
+	// time; nil: bytes pass unchanged. The result must stay valid until the next call for that fd.
+	Prefix func(rank, fd int, at time.Time) []byte
+	Fold   Folding // equal lines that are shown as one; needs a Prefix
+	// CutMark and a newline end a line that is cut because another rank writes. LastMark ends the
+	// last line of all if its rank has not; "": nothing does.
+	CutMark, LastMark string
+	// Show reports whether a rank's output on fd 1 or 2 is printed; nil: all is. Files get all
+	// output.
+	Show func(rank, fd int) bool
+	// Tap gets the ranks' output as it came, before anything else does, and nothing when a rank
+	// pauses within a line; nil: none. It must not keep data.
+	Tap func(rank, fd int, at time.Time, data []byte)
+}
+
 // Printing is where and how ranks' bytes are shown.
 type Printing struct {
+	Format
 	W      io.Writer
-	Prefix func(rank, fd int, at time.Time) []byte // nil: no prefixes, and bytes unchanged
-	Show   func(rank, fd int) bool                 // nil: show everything
-	Cut    string                                  // mark at the end of a line that is cut
-	Last   string                                  // ends the last line of all if its rank has not; "": nothing does
-	Screen bool                                    // whether W is a terminal that can erase a line
-	Files  *Files                                  // nil: none
-	Failed func(error)                             // called once when W fails
-	Fold   Folding                                 // needs a Prefix
+	Screen bool        // whether W is a terminal that can erase a line
+	Files  *Files      // nil: none
+	Failed func(error) // called once when W fails
 	// Match reports whether a line, without its end, is shown. A line waits until it is whole. nil:
 	// all lines are shown, as they come.
 	Match func(line []byte) bool
-	// Tap gets all bytes of ranks' output before anything else does, and nothing for a pause; nil:
-	// none. It must not keep data.
-	Tap func(rank, fd int, at time.Time, data []byte)
 
 	results *Results // gets all bytes instead of Files; nil: none
 }
@@ -292,7 +302,7 @@ func (p *Printer) breakLine() {
 	case p.open.bar:
 		p.out.WriteByte('\n')
 	default:
-		p.out.WriteString(p.Cut + "\n")
+		p.out.WriteString(p.CutMark + "\n")
 	}
 	p.open.midline = false
 	p.open = nil
@@ -312,16 +322,16 @@ func (p *Printer) flushAll() {
 // endOpenLine keeps the user's prompt off a line that a rank did not end.
 func (p *Printer) endOpenLine() {
 	switch {
-	case p.open == nil || p.Prefix == nil || p.Last == "":
+	case p.open == nil || p.Prefix == nil || p.LastMark == "":
 	case p.open.bar:
 		p.out.WriteByte('\n')
 	default:
-		p.out.WriteString(p.Last)
+		p.out.WriteString(p.LastMark)
 	}
 }
 
 // openLine reports whether the last line written has no end. It must follow Close.
-func (p *Printer) openLine() bool { return p.open != nil && (p.Prefix == nil || p.Last == "") }
+func (p *Printer) openLine() bool { return p.open != nil && (p.Prefix == nil || p.LastMark == "") }
 
 // write empties the buffer onto the terminal.
 func (p *Printer) write() {

@@ -59,7 +59,7 @@ func TestPrinterProgressBars(t *testing.T) {
 		{"stderr's bar and stdout's line", `0!1%\r idle 0:b\n`, "0> 1%\r\n0> b\n", "0> 1%\r" + erase + "0> b\n"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			how := Printing{Prefix: rankPrefix, Cut: "~", Last: "~\n"}
+			how := Printing{Format: Format{Prefix: rankPrefix, CutMark: "~", LastMark: "~\n"}}
 			if got, _ := playSteps(t, how, tc.steps); got != tc.file {
 				t.Errorf("in a file: %q, want %q", got, tc.file)
 			}
@@ -74,9 +74,9 @@ func TestPrinterProgressBars(t *testing.T) {
 func TestPrinterShowsSomeRanks(t *testing.T) {
 	dir := t.TempDir()
 	files := openFiles(t, dir, nil, planOfSize(3))
-	got, p := playSteps(t, Printing{Prefix: rankPrefix, Files: files, Show: func(rank, fd int) bool {
+	got, p := playSteps(t, Printing{Files: files, Format: Format{Prefix: rankPrefix, Show: func(rank, fd int) bool {
 		return rank == 1 && fd == 1
-	}}, `0:a\n 1:b\n 1!hidden\n 2:c\n 2!bad\n`)
+	}}}, `0:a\n 1:b\n 1!hidden\n 2:c\n 2!bad\n`)
 	check.Equal(t, got, "1> b\n")
 	check.Equal(t, files.saved[wire.OutputStream(2, 1)], 2, "bytes of a rank that is not shown are in its file, want 2")
 	if lines := p.lastLines(2); len(lines) != 1 || lines[0] != "bad" {
@@ -93,7 +93,8 @@ func TestPrinterPassesTheTimeOfALine(t *testing.T) {
 		}
 		return []byte(at.Sub(began).String() + " ")
 	}
-	if got, _ := playSteps(t, Printing{Prefix: prefix}, `0:a\n idle 0:b\nc\n`); got != "0s a\n200ms b\n200ms c\n" {
+	got, _ := playSteps(t, Printing{Format: Format{Prefix: prefix}}, `0:a\n idle 0:b\nc\n`)
+	if got != "0s a\n200ms b\n200ms c\n" {
 		t.Errorf("got %q", got)
 	}
 }
@@ -151,7 +152,7 @@ func TestEndOfStderrIsVisible(t *testing.T) {
 			t.Errorf("%s: %v", tc.name, !tc.want)
 		}
 	}
-	hidden := Printing{Show: func(int, int) bool { return false }}
+	hidden := Printing{Format: Format{Show: func(int, int) bool { return false }}}
 	if _, p := playSteps(t, hidden, `0!a\n`); p.visible(0) {
 		t.Error("a line that was hidden counts as visible")
 	}

@@ -28,8 +28,7 @@ func printed(t *testing.T, prefix func(int, int, time.Time) []byte, do func(p *P
 	synctest.Test(t, func(t *testing.T) {
 		p := NewPrinter(Printing{
 			W:      &w,
-			Prefix: prefix,
-			Last:   "\n",
+			Format: Format{Prefix: prefix, LastMark: "\n"},
 			Failed: func(err error) { t.Errorf("write: %v", err) },
 		})
 		do(p, &w)
@@ -67,7 +66,8 @@ func TestPrinterPrintsWholeLines(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			for _, mark := range []string{"", "~"} {
-				got, _ := playSteps(t, Printing{Prefix: rankPrefix, Cut: mark, Last: mark + "\n"}, tc.steps)
+				got, _ := playSteps(t, Printing{Format: Format{
+					Prefix: rankPrefix, CutMark: mark, LastMark: mark + "\n"}}, tc.steps)
 				if want := strings.ReplaceAll(tc.want, "~", mark); got != want {
 					t.Errorf("with the mark %q: %q, want %q", mark, got, want)
 				}
@@ -85,7 +85,7 @@ func TestPrinterLeavesTheLastLineOpen(t *testing.T) {
 		`0:1%\r 0:2%\r`:   "0> 1%\r0> 2%\r",
 		`0:ask? idle 1:b`: "0> ask?\n1> b",
 	} {
-		if got, _ := playSteps(t, Printing{Prefix: rankPrefix}, steps); got != want {
+		if got, _ := playSteps(t, Printing{Format: Format{Prefix: rankPrefix}}, steps); got != want {
 			t.Errorf("%s: %q, want %q", steps, got, want)
 		}
 	}
@@ -188,7 +188,7 @@ func TestPrinterReportsAFailedTerminalOnce(t *testing.T) {
 		w := &fake.Terminal{Err: errors.New("no terminal")}
 		failures := 0
 		credit := 0
-		p := NewPrinter(Printing{W: w, Prefix: rankPrefix, Failed: func(err error) {
+		p := NewPrinter(Printing{W: w, Format: Format{Prefix: rankPrefix}, Failed: func(err error) {
 			failures++
 			check.That(t, errors.Is(err, w.Err), "failed(%v)", err)
 		}})
@@ -231,7 +231,8 @@ func TestPrinterHoldsCreditWhileTheTerminalIsStuck(t *testing.T) {
 func BenchmarkPrinter(b *testing.B) {
 	line := []byte(strings.Repeat("the quick brown fox jumps over the lazy dog ", 2) + "\n")
 	chunk := bytes.Repeat(line, wireChunk/len(line))
-	p := NewPrinter(Printing{W: discard{}, Prefix: rankPrefix, Failed: func(err error) { b.Error(err) }})
+	p := NewPrinter(Printing{W: discard{}, Format: Format{Prefix: rankPrefix},
+		Failed: func(err error) { b.Error(err) }})
 	defer p.Close()
 	b.SetBytes(int64(len(chunk)))
 	written := make(chan int, 8) // as much as the credit of a stream

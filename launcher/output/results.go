@@ -47,7 +47,8 @@ func OpenResults(dir string, limit int64) (*Results, error) {
 
 // printer returns a printer that shows nothing and saves its streams as results.
 func (r *Results) printer() *Printer {
-	return NewPrinter(Printing{W: io.Discard, Show: func(int, int) bool { return false }, results: r})
+	hidden := Format{Show: func(int, int) bool { return false }}
+	return NewPrinter(Printing{Format: hidden, W: io.Discard, results: r})
 }
 
 // write appends data to the result of a process. The job goes on when that fails.

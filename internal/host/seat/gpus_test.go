@@ -53,7 +53,9 @@ func (a *assignment) locations() (all []wire.Placement) {
 
 // hostWith is an assignment before the ranks have seats. Each program has an environment.
 func hostWith(h *Host, ranks int, gpus wire.GPUs, envs ...string) *assignment {
-	a := &assignment{own: h, job: wire.Job{GPUs: gpus, Binding: wire.Binding{Near: true}, Host: "f1"}}
+	job := wire.Job{GPUs: gpus, Host: "f1"}
+	job.Binding.Near = true
+	a := &assignment{own: h, job: job}
 	for _, text := range envs {
 		env := map[string]string{}
 		for word := range strings.FieldsSeq(text) {

@@ -112,7 +112,8 @@ func TestSeatsOfARankfile(t *testing.T) {
 }
 
 func TestBindingThatTheSystemForbids(t *testing.T) {
-	job := wire.Job{Ranks: []wire.Rank{{Rank: 4}, {Rank: 5, LocalRank: 1}}, Binding: wire.Binding{To: "core"}}
+	job := wire.Job{Ranks: []wire.Rank{{Rank: 4}, {Rank: 5, LocalRank: 1}}}
+	job.Binding.To = "core"
 	forbidden := fourCores()
 	forbidden.try = func(cpus topology.Set) error {
 		if cpus.Has(2) {

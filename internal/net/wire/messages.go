@@ -66,19 +66,14 @@ type Job struct {
 	// Stdin lists this host's ranks that get the launcher's standard input.
 	Stdin []int `json:",omitempty"`
 	// Grace is the time between TERM and KILL when the agent must stop by itself.
-	Grace   time.Duration
-	Binding Binding
-	GPUs    GPUs
-	Networks
-	// Launcher is srun or flux if the ranks get that launcher's variables for them too.
-	Launcher string `json:",omitempty"`
-	// Bare: programs get no variables and files of a rank, but GORUN_HOSTNAME.
-	Bare bool `json:",omitempty"`
-	// NoNewPrivileges: the ranks and their children gain none by programs with setuid bits or file
-	// capabilities.
-	NoNewPrivileges bool `json:",omitempty"`
-	MPI             MPI
-	Spawn           Spawn
+	Grace time.Duration
+	Settings
+	// AllNetworks makes ring send over all networks that join two hosts, unless the environment
+	// says otherwise.
+	AllNetworks bool `json:",omitempty"`
+	GPUs        GPUs
+	MPI         MPI
+	Spawn       Spawn
 	// Stay: the host waits for ranks that others spawn until the launcher stops it. It may have no
 	// ranks of its own, and no program then belongs to one.
 	Stay bool `json:",omitempty"`
@@ -91,12 +86,18 @@ type Job struct {
 	Elastic *Elastic `json:",omitempty"`
 }
 
-// Networks is how ranks use networks.
-type Networks struct {
+// Settings are the settings of a job that hosts get as the user of the launcher gave them.
+type Settings struct {
+	// Bare: programs get no variables and files of a rank, but GORUN_HOSTNAME.
+	Bare    bool `json:",omitempty"`
 	Encrypt bool `json:",omitempty"` // whether ranks encrypt the data that they send over networks
-	// AllNetworks makes ring send over all networks that join two hosts, unless the environment
-	// says otherwise.
-	AllNetworks bool `json:",omitempty"`
+	// NoNewPrivileges keeps ranks and their children from gaining privileges by programs with
+	// setuid bits or file capabilities, such as sudo.
+	NoNewPrivileges bool    `json:",omitempty"`
+	Binding         Binding // the binding policy
+	// Launcher is srun or flux if ranks also get the variables by which that launcher tells them
+	// their numbers; "": they do not.
+	Launcher string `json:",omitempty"`
 }
 
 // MPI is how ranks of MPI programs find each other.

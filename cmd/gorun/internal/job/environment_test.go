@@ -49,7 +49,7 @@ func TestDryRunText(t *testing.T) {
 			return "", err
 		}
 		opts := launcher.Options{Programs: []launcher.Program{{Argv: []string{"a"}, Wdir: "/w", Ranks: 1}},
-			Binding: o.Binding(), Env: []string{"B=secret"}}
+			Settings: launcher.Settings{Binding: o.Binding()}, Env: []string{"B=secret"}}
 		text, whole := strings.CutSuffix(NewDryRun(o, launcher.Plan{}, opts, hosts.Selection{Source: "-H"},
 			nil).Text(o), "program    [\"a\"]\ndirectory  /w\nvariables  B\n")
 		check.That(t, whole, "%s: %q", typed, text)

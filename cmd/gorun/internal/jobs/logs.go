@@ -132,12 +132,14 @@ func newShow(job control.Job, view View, out, errs io.Writer) (*show, error) {
 		s.stderr = errs
 	}
 	how := output.Printing{
+		Format: output.Format{
+			Prefix:   prefix,
+			CutMark:  style.CutMark(),
+			LastMark: style.LastMark(),
+			Fold:     style.Folding(plan, view.Screen),
+		},
 		W:      out,
-		Prefix: prefix,
-		Cut:    style.CutMark(),
-		Last:   style.LastMark(),
 		Screen: view.Screen[1],
-		Fold:   style.Folding(plan, view.Screen),
 		Failed: s.fail,
 	}
 	if view.Grep != nil {
