@@ -8,33 +8,55 @@ import (
 // layout has the offsets of fields in the structs of one version of CPython on machines with 64
 // bits, and how that version numbers lines.
 type layout struct {
+	interpreterOffsets
+	threadOffsets
+	frameOffsets
+	codeOffsets
+	textOffsets
+	objectType uint64
+	line       func(table []byte, first, at int) int
+}
+
+// interpreterOffsets are those from the runtime to the threads.
+type interpreterOffsets struct {
 	interpreters    uint64 // runtime: the first interpreter
-	nextInterpreter uint64 // interpreter
-	threads         uint64 // interpreter: the newest thread
-	nextThread      uint64 // thread: the one before it
-	kernelID        uint64 // thread: its number in its PID namespace; 0: there is no such field
-	threadID        uint64 // thread: that of pthread_self
-	frame           uint64 // thread: the innermost frame, or a pointer to it with nested
-	nested          bool
-	nestedFrame     uint64 // with nested, at that pointer: the innermost frame
-	previous        uint64 // frame: its caller
-	executable      uint64 // frame: the code object
-	instruction     uint64 // frame: the current instruction
-	unit            int    // bytes that the number of an instruction counts; 0: instruction is a pointer
-	owner           uint64 // frame: the kind of frame; 0: there is no such field
-	filename        uint64 // code object
-	name            uint64 // code object
-	firstLine       uint64 // code object
-	lineTable       uint64 // code object
-	code            uint64 // code object: the first instruction
-	objectType      uint64 // object
-	bytesSize       uint64 // bytes
-	bytesData       uint64 // bytes
-	textLength      uint64 // str
-	textState       uint64 // str
-	asciiText       uint64 // str of ASCII alone: the characters
-	wideText        uint64 // any other str: the characters
-	line            func(table []byte, first, at int) int
+	nextInterpreter uint64
+	threads         uint64 // the newest thread
+}
+
+type threadOffsets struct {
+	nextThread  uint64 // the thread before it
+	kernelID    uint64 // its number in its PID namespace; 0: there is no such field
+	threadID    uint64 // its pthread_self
+	frame       uint64 // the innermost frame, or a pointer to it with nested
+	nested      bool
+	nestedFrame uint64 // with nested, at that pointer: the innermost frame
+}
+
+type frameOffsets struct {
+	previous    uint64 // its caller
+	executable  uint64 // the code object
+	instruction uint64 // the current instruction
+	unit        int    // bytes that the number of an instruction counts; 0: instruction is a pointer
+	owner       uint64 // the kind of frame; 0: there is no such field
+}
+
+type codeOffsets struct {
+	filename  uint64
+	name      uint64
+	firstLine uint64
+	lineTable uint64
+	code      uint64 // the first instruction
+}
+
+// textOffsets are those of bytes and str.
+type textOffsets struct {
+	bytesSize  uint64
+	bytesData  uint64
+	textLength uint64
+	textState  uint64
+	asciiText  uint64 // str of ASCII alone: the characters
+	wideText   uint64 // any other str: the characters
 }
 
 // ownFrames is the least kind of frame that the interpreter itself has put between those of Python.
@@ -156,29 +178,39 @@ func (s *space) describe(runtime uint64) (layout, error) {
 		return layout{}, fmt.Errorf("gorun does not know the free-threaded Python %s", named(version))
 	}
 	l := layout{
-		interpreters:    word(5),
-		nextInterpreter: word(8),
-		threads:         word(9),
-		nextThread:      word(at.thread + 2),
-		frame:           word(at.thread + 4),
-		threadID:        word(at.ids),
-		kernelID:        word(at.ids + 1),
-		previous:        word(at.frame + 1),
-		executable:      word(at.frame + 2),
-		instruction:     word(at.frame + 3),
-		owner:           word(at.frame + 5),
-		filename:        word(at.code + 1),
-		name:            word(at.code + 2),
-		lineTable:       word(at.code + 4),
-		firstLine:       word(at.code + 5),
-		code:            word(at.code + 9),
-		objectType:      word(at.object + 1),
-		bytesSize:       word(at.bytes + 1),
-		bytesData:       word(at.bytes + 2),
-		textState:       word(at.text + 1),
-		textLength:      word(at.text + 2),
-		asciiText:       word(at.text + 3),
-		line:            byLocations,
+		interpreterOffsets: interpreterOffsets{
+			interpreters:    word(5),
+			nextInterpreter: word(8),
+			threads:         word(9),
+		},
+		threadOffsets: threadOffsets{
+			nextThread: word(at.thread + 2),
+			frame:      word(at.thread + 4),
+			threadID:   word(at.ids),
+			kernelID:   word(at.ids + 1),
+		},
+		frameOffsets: frameOffsets{
+			previous:    word(at.frame + 1),
+			executable:  word(at.frame + 2),
+			instruction: word(at.frame + 3),
+			owner:       word(at.frame + 5),
+		},
+		codeOffsets: codeOffsets{
+			filename:  word(at.code + 1),
+			name:      word(at.code + 2),
+			lineTable: word(at.code + 4),
+			firstLine: word(at.code + 5),
+			code:      word(at.code + 9),
+		},
+		textOffsets: textOffsets{
+			bytesSize:  word(at.bytes + 1),
+			bytesData:  word(at.bytes + 2),
+			textState:  word(at.text + 1),
+			textLength: word(at.text + 2),
+			asciiText:  word(at.text + 3),
+		},
+		objectType: word(at.object + 1),
+		line:       byLocations,
 	}
 	l.wideText = l.asciiText + 16 // length and address of the text in UTF-8
 	return l, wrong
