@@ -149,14 +149,14 @@ func forms() []form {
 	}
 }
 
-// processors are the names that uname gives to those of Go.
-func processors() map[string]elf.Machine {
+// machines returns the machines of ELF files by the names of Go's architectures.
+func machines() map[string]elf.Machine {
 	return map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64, "386": elf.EM_386,
 		"arm": elf.EM_ARM, "ppc64le": elf.EM_PPC64, "s390x": elf.EM_S390, "riscv64": elf.EM_RISCV}
 }
 
-// processor names the processor of a binary.
-func processor(m elf.Machine) string {
+// uname returns the name that uname gives to a machine.
+func uname(m elf.Machine) string {
 	return strings.ToLower(strings.TrimPrefix(m.String(), "EM_"))
 }
 
@@ -174,13 +174,13 @@ func (i image) unfit(path string) (what, remedy string) {
 		}
 	}
 	isELF := bytes.HasPrefix(i.head, []byte(elf.ELFMAG))
-	own := processors()[runtime.GOARCH]
+	own := machines()[runtime.GOARCH]
 	switch b := i.binary; {
 	case isELF && b == nil:
 		return "cut off or damaged", "copy or build it again"
 	case isELF && b.Machine != own:
-		return "for " + processor(b.Machine) + ", and this host is " + processor(own),
-			"build it for " + processor(own) + "; where hosts differ, %a in its path stands for amd64 or arm64"
+		return "for " + uname(b.Machine) + ", and this host is " + uname(own),
+			"build it for " + uname(own) + "; where hosts differ, %a in its path stands for amd64 or arm64"
 	case isELF && b.Type == elf.ET_REL:
 		return "an object file, not a program", "link it: cc -o PROGRAM " + prose.Quoted(path)
 	case isELF:

@@ -12,9 +12,9 @@ type Bounds struct {
 }
 
 const (
-	graceOfDraws = 2 * time.Second // --grace of the jobs
-	told         = 500 * time.Millisecond
-	startTime    = 21 * time.Second // until a host counts as unreachable before its agent has spoken
+	graceOfDraws = 2 * time.Second        // --grace of the jobs
+	reportTime   = 500 * time.Millisecond // until a decision is reported
+	startTime    = 21 * time.Second       // until a host counts as unreachable before its agent has spoken
 	lease        = time.Minute
 	injected     = 4 // ranks of the jobs
 )
@@ -52,7 +52,7 @@ func Expected(d Injection, b Bounds) Expect {
 		e.Cause = ""
 	case first.kind == LauncherKill || d.silent(first) || d.silent(second):
 		e.Cause = "" // a job that is stopped from outside has no cause
-	case second.kind != None && !first.passes() && first.detect == 0 && d.Gap > told:
+	case second.kind != None && !first.passes() && first.detect == 0 && d.Gap > reportTime:
 		e.Codes = []int{first.code}
 		e.Cause = strings.ReplaceAll(first.cause, "HOST", d.Host)
 	}
@@ -75,9 +75,9 @@ func (d Injection) silent(k kindInfo) bool { return k.kind != None && !k.passes(
 // stop returns the time from the decision to stop the job until its end.
 func (d Injection) stop(k kindInfo) time.Duration {
 	if d.Ignore && k.kind != LauncherIntInt {
-		return graceOfDraws + told
+		return graceOfDraws + reportTime
 	}
-	return told
+	return reportTime
 }
 
 // end returns the time from the fault to the launcher's end. After a transient fault the job runs
@@ -110,10 +110,10 @@ func (d Injection) clean(k kindInfo, b Bounds) time.Duration {
 	case k.detect > 0:
 		wait = max(wait, b.Fence)
 		if d.Phase == Staging { // nothing runs yet that a host must be rid of soon
-			wait = max(wait, lease+told)
+			wait = max(wait, lease+reportTime)
 		}
 	case k.kind == LauncherKill:
-		wait = d.stop(k) + told
+		wait = d.stop(k) + reportTime
 	}
 	return wait
 }

@@ -63,7 +63,7 @@ type Job struct {
 	canary  string // in the environment of all ranks, and nowhere else
 	sampled chan struct{}
 	used    usage
-	told    string // where the canary was seen
+	leak    string // where the canary was seen
 
 	mu     sync.Mutex
 	guards map[string]bool // by name, of ranks of this machine

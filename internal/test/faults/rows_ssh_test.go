@@ -267,7 +267,7 @@ func TestStalledSSHDIsNamed(t *testing.T) {
 		})
 	}
 	slow := regexp.MustCompile(`(?m)^gorun: (.*): still (connecting|starting its agent|getting ready) after 5 s$`)
-	told := func(j *Job) (hosts []string) {
+	named := func(j *Job) (hosts []string) {
 		for _, m := range slow.FindAllStringSubmatch(j.Err.String(), -1) {
 			hosts = append(hosts, strings.Split(m[1], ", ")...)
 		}
@@ -284,8 +284,8 @@ func TestStalledSSHDIsNamed(t *testing.T) {
 		b.judge(w, j, at, Expect{Codes: []int{0}, End: 30 * time.Second, Clean: 30 * time.Second})
 		check.Equal(t, strings.Count(j.Out.String(), "ran\n"), len(names)+1, "ranks ran")
 		slices.Sort(names)
-		if got := told(j); !slices.Equal(got, names) {
-			t.Errorf("told of %q, want %q: %s", got, names, &j.Err)
+		if got := named(j); !slices.Equal(got, names) {
+			t.Errorf("named %q, want %q: %s", got, names, &j.Err)
 		}
 	})
 	t.Run("for good", func(t *testing.T) {

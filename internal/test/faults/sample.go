@@ -37,8 +37,8 @@ func (j *Job) sample() {
 		}
 		j.used = usage{max(j.used.RSS, u.RSS), max(j.used.FDs, u.FDs), max(j.used.Threads, u.Threads)}
 		if i%5 == 1 { // these are long looks
-			if j.told == "" {
-				j.told = inArguments(j.canary)
+			if j.leak == "" {
+				j.leak = inArguments(j.canary)
 			}
 			j.Processes("")
 		}
@@ -134,8 +134,8 @@ func hostFiles(h *lab.Host) (files []string) {
 // job's end.
 func (j *Job) leaks() (found []string) {
 	<-j.sampled
-	if j.told != "" {
-		found = append(found, j.told)
+	if j.leak != "" {
+		found = append(found, j.leak)
 	}
 	if strings.Contains(j.Out.String()+j.Err.String(), j.canary) {
 		found = append(found, "what the launcher printed")

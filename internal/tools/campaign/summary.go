@@ -15,8 +15,8 @@ type summary struct {
 	by                    map[string]int // invariant → injections that broke it
 	causes, right         int            // injections where the launcher had to name a cause, and did
 	// ms: to the end after faults that are reported, and after silent ones; to the last process
-	told, silent, clean []int64
-	rss                 int // KiB
+	reported, silent, clean []int64
+	rss                     int // KiB
 }
 
 func summarize(verdicts []faults.Verdict) summary {
@@ -49,7 +49,7 @@ func summarize(verdicts []faults.Verdict) summary {
 			s.silent = append(s.silent, v.EndMS)
 			s.clean = append(s.clean, v.CleanMS)
 		default:
-			s.told = append(s.told, v.EndMS)
+			s.reported = append(s.reported, v.EndMS)
 			s.clean = append(s.clean, v.CleanMS)
 		}
 	}
@@ -70,7 +70,7 @@ func (s summary) String() string {
 	if s.causes > 0 {
 		fmt.Fprintf(&b, "first cause right: %.1f %% of %d\n", 100*float64(s.right)/float64(s.causes), s.causes)
 	}
-	fmt.Fprintf(&b, "to gorun's end, where the fault shows itself:  %s\n", percentiles(s.told))
+	fmt.Fprintf(&b, "to gorun's end, where the fault shows itself:  %s\n", percentiles(s.reported))
 	fmt.Fprintf(&b, "to gorun's end, where a host falls silent:     %s\n", percentiles(s.silent))
 	fmt.Fprintf(&b, "to the last process:                           %s\n", percentiles(s.clean))
 	fmt.Fprintf(&b, "gorun's memory, at most: %d MiB\n", s.rss>>10)
