@@ -5,11 +5,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path"
 	"strings"
 
-	"golang.org/x/sys/unix"
+	"github.com/gorun/gorun/internal/files/trust"
 )
 
 // IgnoreFile is the name of the file at the top of a folder that lists what is not staged.
@@ -27,10 +26,9 @@ type ignore []pattern
 
 const maxIgnore = 1 << 20 // bytes of an IgnoreFile
 
-// readIgnore reads an IgnoreFile, if there is one. Whoever may write to the folder may have made it
-// a pipe, or a link to a device without end.
+// readIgnore reads an IgnoreFile, if there is one.
 func readIgnore(name string) (ignore, error) {
-	file, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	file, err := trust.OpenRegular(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return parseIgnore("")
 	}
@@ -38,9 +36,6 @@ func readIgnore(name string) (ignore, error) {
 		return nil, fmt.Errorf("%s: %w", IgnoreFile, errors.Unwrap(err)) // without the path
 	}
 	defer file.Close()
-	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: it is no regular file", IgnoreFile)
-	}
 	text, err := io.ReadAll(io.LimitReader(file, maxIgnore+1))
 	if err == nil && len(text) > maxIgnore {
 		err = fmt.Errorf("it has more than %d bytes", maxIgnore)

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/gorun/gorun/internal/files/trust"
 )
 
 // Bounds of a search through a command line and its scripts. A command line may have a hundred
@@ -137,10 +139,7 @@ func executable(path string) string {
 // script returns the beginning of a shell's script without comments, or "". A shell runs also a
 // file whose first line does not name one.
 func script(path string, byShell bool) string {
-	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
-		return ""
-	}
-	f, err := os.Open(path)
+	f, err := trust.OpenRegular(path)
 	if err != nil {
 		return ""
 	}

@@ -6,12 +6,13 @@ import (
 	"bytes"
 	"context"
 	"debug/elf"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/gorun/gorun/internal/files/trust"
 )
 
 // MPI is an implementation, as far as its launcher matters.
@@ -56,14 +57,15 @@ func Find(ctx context.Context, path string, env map[string]string) Use {
 // imports returns the libraries that an ELF file names itself, and its dynamic linker, which is ""
 // for a static program or a script.
 func imports(path string) (names []string, interpreter string) {
-	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() { // opening a pipe would wait
-		return nil, ""
-	}
-	f, err := elf.Open(path)
+	file, err := trust.OpenRegular(path)
 	if err != nil {
 		return nil, ""
 	}
-	defer f.Close()
+	defer file.Close()
+	f, err := elf.NewFile(file)
+	if err != nil {
+		return nil, ""
+	}
 	for _, p := range f.Progs {
 		if p.Type == elf.PT_INTERP && p.Filesz < 4096 {
 			text := make([]byte, p.Filesz)

@@ -4,13 +4,12 @@ import (
 	"bytes"
 	"debug/elf"
 	"io"
-	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
-	"syscall"
 	"unicode/utf8"
 
+	"github.com/gorun/gorun/internal/files/trust"
 	"github.com/gorun/gorun/internal/prose"
 )
 
@@ -27,13 +26,13 @@ type image struct {
 
 // read returns the image of a file, which is empty if this process may not read it.
 func read(path string) image {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe would wait for a writer
+	f, err := trust.OpenRegular(path)
 	if err != nil {
 		return image{}
 	}
 	defer f.Close()
 	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() {
+	if err != nil {
 		return image{}
 	}
 	i := image{size: info.Size()}

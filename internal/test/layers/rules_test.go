@@ -68,7 +68,7 @@ func layers() []layer {
 			why: "the store serves whoever asks and knows nobody who does"},
 		{folder: "internal/mpi/pmi", why: "it serves PMI-1 over any store and any socket"},
 		{folder: "internal/mpi/pmix", why: "it serves PMIx over any store, and is told how to start its helper"},
-		{folder: "internal/host/linkage", why: leaf},
+		{folder: "internal/host/linkage", may: []string{"internal/files/trust"}, why: leaf},
 		{folder: "ring", large: "the public types Comm, Queue and Device share calls, errors and one end; below ring " +
 			"each would need a second copy of its API",
 			may: []string{"internal/rankenv", "internal/sight/recorder", "internal/net/secure", "ring/internal/..."},
@@ -109,7 +109,7 @@ func layers() []layer {
 			"internal/sight/recorder"}, why: "it is pure: reports in, a text out"},
 		{folder: "internal/sight/pyframes", may: []string{"internal/sight/stacks"},
 			why: "it is pure: memory in, stacks out"},
-		{folder: "internal/host/lookup", may: []string{"internal/net/wire", "internal/prose"},
+		{folder: "internal/host/lookup", may: []string{"internal/files/trust", "internal/net/wire", "internal/prose"},
 			why: "it looks for files, and starts none"},
 		{folder: "internal/net/callback", may: []string{"internal/net/admit", "internal/net/frames",
 			"internal/net/retry", "internal/net/secure"},

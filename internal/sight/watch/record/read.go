@@ -7,9 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
-	"syscall"
+
+	"github.com/gorun/gorun/internal/files/trust"
 )
 
 // Bounds of what Read keeps, whoever has written the folder.
@@ -31,7 +31,7 @@ type Record struct {
 
 // Read reads a folder. Of a long run it drops every other sample until the rest is within bounds.
 func Read(dir string) (r Record, err error) {
-	run, err := open(dir, runFile)
+	run, err := trust.OpenRegular(filepath.Join(dir, runFile))
 	if err != nil {
 		return r, err
 	}
@@ -49,7 +49,7 @@ func Read(dir string) (r Record, err error) {
 	if r.Run.Size < 0 || r.Run.Size > maxSize {
 		return r, fmt.Errorf("%s is about %d ranks", runFile, r.Run.Size)
 	}
-	samples, err := open(dir, sampleFile)
+	samples, err := trust.OpenRegular(filepath.Join(dir, sampleFile))
 	if err != nil {
 		return r, err
 	}
@@ -57,7 +57,7 @@ func Read(dir string) (r Record, err error) {
 	if err := r.readSamples(samples); err != nil {
 		return r, err
 	}
-	f, err := open(dir, eventFile)
+	f, err := trust.OpenRegular(filepath.Join(dir, eventFile))
 	if err != nil {
 		return r, err
 	}
@@ -70,19 +70,6 @@ func Read(dir string) (r Record, err error) {
 		}
 		r.Events = append(r.Events, e)
 	}
-}
-
-// open opens a regular file of a folder: a pipe would wait for a writer.
-func open(dir, name string) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(dir, name), os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		f.Close()
-		return nil, fmt.Errorf("%s is no regular file", name)
-	}
-	return f, nil
 }
 
 func (r *Record) readSamples(f io.Reader) error {
