@@ -168,7 +168,7 @@ func output(ctx context.Context, executable *os.File, program string, args ...st
 	}
 	cmd.Stdout = stdout
 	cmd.Stderr = stderr
-	cmd.WaitDelay = killTime / 2 // for children that keep the pipe open after the program has ended
+	cmd.WaitDelay = killTime / 2 // children may keep the pipe open after the program has ended
 	if err := cmd.Start(); errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
 		return nil, errAbsent
 	} else if err != nil {

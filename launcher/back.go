@@ -21,7 +21,7 @@ import (
 
 // Back is which files come back from the hosts when the job has ended, also if it has failed.
 type Back struct {
-	Patterns []string // of paths below the ranks' working folders, as of path.Match
+	Patterns []string // patterns as of path.Match, of paths below the ranks' working folders
 	Dir      string   // absolute; it gets a folder for each host if there are several
 }
 

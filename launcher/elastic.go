@@ -28,7 +28,7 @@ type Elastic struct {
 	Spares       int           // processes beyond Max that wait to take the place of a rank that fails
 	Timeout      time.Duration // how long to wait for slots, and for an epoch to begin; 10 min
 	ResetLimit   int           // epochs after the first that may begin; 0: any number
-	ResetWindow  time.Duration // in which resets are counted; 0: the whole job
+	ResetWindow  time.Duration // time in which resets are counted; 0: the whole job
 	Budget       int           // failures of a host's processes within 10 min before the host is set aside; 3
 	Changes      int           // how often an unstable host may change the job within an hour; 6
 	// Cooldown is how long a host is set aside: at first, doubling, and at most; 10 s and 300 s.
@@ -75,10 +75,10 @@ func (e *Elastic) config(grace time.Duration) elastic.Config {
 
 // Membership is an [Event] of an elastic job: its hosts, ranks or epoch changed.
 type Membership struct {
-	Kind  string // for programs: epoch, hosts, lost, failed, aside, waiting, refused, gave up, ending, finished
+	Kind  string // name for programs: epoch, hosts, lost, failed, aside, waiting, refused, gave up, ending, finished
 	Epoch int    // latest epoch
 	Host  string // "": none
-	Text  string // for the user
+	Text  string // text for the user
 	At    time.Duration
 }
 
@@ -121,7 +121,7 @@ type elasticJob struct {
 	driver    *elastic.Driver
 	hosts     []*elasticHost // in the order in which they were first seen
 	procs     map[elastic.Process]*elasticProcess
-	epoch     *elasticEpoch   // in force; nil: none yet
+	epoch     *elasticEpoch   // epoch in force; nil: none yet
 	end       Result          // Elastic is nil until the driver has ended the job
 	failed    *elasticProcess // process whose failure ended a job of ranks unaware of epochs, or nil
 	later     []elastic.Event // events that follow from the driver's actions

@@ -54,7 +54,7 @@ type policy interface {
 	result() Result
 	numbers() []int // the numbers of the ranks in printers and files at the end, by rank; -1: none
 
-	connected() []*session.Session  // with agents
+	connected() []*session.Session  // sessions with agents
 	expected(*session.Session) bool // the session still has messages to send
 
 	// check reports whether the host may send a message. It is safe for concurrent use.
@@ -187,7 +187,7 @@ func (l *loop) run(ctx context.Context) Result {
 	result := l.policy.result()
 	result.OpenLine = l.streams.OpenLine()
 	select {
-	case err := <-l.failed: // of the last bytes
+	case err := <-l.failed: // a failure to write the last bytes
 		reason := l.outputFailed(err)
 		if result.Code() == 0 {
 			result.Stopped = reason

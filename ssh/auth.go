@@ -85,7 +85,7 @@ func (k Key) String() string {
 type UnusableKey struct {
 	Source  string
 	Reason  string
-	Remedy  string // what makes it usable, or ""
+	Remedy  string // command that makes it usable, or ""
 	Missing bool   // whether there is no such file
 }
 

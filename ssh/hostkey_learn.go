@@ -25,7 +25,7 @@ func (s settings) learnCommand() string {
 	if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() {
 		return ""
 	}
-	if s.hostKeyAlias != "" || !s.direct() { // which ssh-keyscan does not know
+	if s.hostKeyAlias != "" || !s.direct() { // ssh-keyscan knows neither
 		return s.shell("ssh -o BatchMode=no -o StrictHostKeyChecking=ask", "true")
 	}
 	scan := fmt.Sprintf("ssh-keyscan -p %d %s >> %s", s.port, prose.Quoted(s.hostname), prose.Quoted(file))

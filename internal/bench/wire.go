@@ -140,7 +140,7 @@ func accept(ctx context.Context, l net.Listener, nonce []byte) (net.Conn, error)
 	serving.Wait()
 	if conn == nil {
 		select {
-		case conn = <-proven: // at the last moment
+		case conn = <-proven: // proven at the last moment
 			return conn, nil
 		default:
 		}

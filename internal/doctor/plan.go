@@ -130,8 +130,8 @@ const (
 	maxPairs  = 4000 // pairs that fit into an argument of a program; if more are in doubt, all pairs meet again
 )
 
-// Again returns the hosts of m that a second look at what is in doubt needs, in the order of their
-// names, and its plan for those of them that are alive.
+// Again returns the hosts of m that a second measurement of what is in doubt needs, in the order of
+// their names, and the plan of that measurement for those of them that are alive.
 func (p Plan) Again(d Doubt, m Measured) (hosts []string, plan func(alive []string) Plan) {
 	var wanted, pairs [][2]string // the most important ones first
 	for _, name := range d.Linked {

@@ -14,7 +14,7 @@ const (
 	Broken                 // the epoch cannot go on, and its members were not yet asked to park
 	Parking                // the epoch cannot go on: its members park or are stopped
 	Finishing              // a rank has exited with 0: no further epoch begins
-	Stranded               // as Finishing, with ranks left that cannot go on
+	Stranded               // Finishing, with ranks left that cannot go on
 	Ending                 // all processes are being stopped
 	Ended                  // no process is left
 )

@@ -3,7 +3,7 @@ package postmortem
 // failure is a failure by the words in which a program of somebody else reports it. In its hint $1
 // is the first group of the pattern, {host} the rank's host, and {python} its interpreter.
 type failure struct {
-	pattern string // of a line
+	pattern string // regular expression for a line
 	hint    string
 }
 

@@ -30,7 +30,7 @@ func Is(err error) bool {
 	return errors.As(err, &mistake)
 }
 
-// Hint is what an error says can be done about it, or "". Errors of any type may say so.
+// Hint returns what the method Hint of an error of any type says can be done about it, or "".
 func Hint(err error) string {
 	var h interface{ Hint() string }
 	if errors.As(err, &h) {

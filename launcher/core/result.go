@@ -42,7 +42,7 @@ type Result struct {
 // Back is what came back from hosts when the ranks had ended.
 type Back struct {
 	Dir    string
-	Hosts  int // from which all came, or that share the folder
+	Hosts  int // hosts from which all files came, or that share the folder
 	Files  int
 	Bytes  int64
 	Notes  []string // files that were left out, a line each

@@ -17,7 +17,7 @@ import (
 // index is the content of index.json, which lists the ranks' files. It exists from the
 // start of the job, and records at the end how the ranks ended.
 type index struct {
-	Version int         `json:"version"`        // 1
+	Version int         `json:"version"`        // version of the format, 1
 	Code    *int        `json:"code,omitempty"` // gorun's exit code; absent while the job runs
 	Ranks   []indexRank `json:"ranks"`
 }

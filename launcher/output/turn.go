@@ -9,7 +9,7 @@ import (
 const (
 	maxWhole  = 16 << 20    // bytes of the line
 	maxPauses = 8           // reports that the rank pauses
-	stallTime = time.Second // in which no bytes come
+	stallTime = time.Second // time without bytes
 )
 
 // turn lets one stream write a line above maxLine while the other streams wait, so that the line
@@ -19,7 +19,7 @@ type turn struct {
 	holder  *stream   // nil: nobody's
 	waiting []*stream // those with chunks that wait, in the order of their first ones
 	pauses  int
-	last    time.Time   // of the holder's last bytes
+	last    time.Time   // time of the holder's last bytes
 	stall   *time.Timer // pokes the printer when the holder may have stalled
 }
 

@@ -26,7 +26,7 @@ type Request struct {
 type Plan struct {
 	Size     int
 	Hosts    []Host
-	Warnings []string // for the user, one line each
+	Warnings []string // warnings for the user, one line each
 }
 
 // Rank and Program are the parts of messages that a plan assigns to hosts.

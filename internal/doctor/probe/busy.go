@@ -58,7 +58,7 @@ func watch(ctx context.Context, root fs.FS) (steal float64, busy []doctor.Proces
 	return steal, busy[:min(len(busy), maxBusy)]
 }
 
-// used reads the CPU times of now.
+// used reads the CPU times of all processes so far.
 func used(root fs.FS) usage {
 	u := usage{
 		at:      time.Now(),

@@ -311,8 +311,8 @@ func (p *party) get(ctx context.Context, other int, _ *doctor.Link, until time.T
 	return drain(conn, p.window, until)
 }
 
-// pour writes for a window and returns what TCP knows of it, and whether the window was over before
-// until.
+// pour writes for a window and returns what TCP knows of it. whole reports whether the window ends
+// before until.
 func pour(conn net.Conn, window time.Duration, until time.Time) (sent, resent int64, mtu int, whole bool) {
 	end := time.Now().Add(window)
 	whole = end.Before(until)

@@ -24,7 +24,7 @@ type List struct {
 }
 
 const (
-	maxEntries = 1 << 18  // of a list
+	maxEntries = 1 << 18  // entries of a list
 	maxList    = 64 << 20 // bytes of a list, uncompressed: a hostile host may send much
 	maxNotes   = 16
 )

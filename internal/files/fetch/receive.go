@@ -64,8 +64,8 @@ func CheckFolder(path string) error {
 // Got is what came from a host.
 type Got struct {
 	List
-	Files int // number of files in the list, as it is of their bytes
-	Bytes int64
+	Files int   // number of files in the list
+	Bytes int64 // size of the files in the list
 	Came  int64 // bytes that were not there before
 }
 
@@ -95,8 +95,8 @@ type receiving struct {
 	meter  relay.Meter
 	got    Got
 	to     Folder
-	files  []workdir.Entry  // that were not offered yet
-	coming []*relay.Arrival // that are not whole, in the order of the offers
+	files  []workdir.Entry  // files that were not offered yet
+	coming []*relay.Arrival // incomplete files, in the order of the offers
 	idle   time.Duration
 	watch  *time.Timer
 	late   atomic.Bool // whether the host was given up

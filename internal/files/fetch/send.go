@@ -74,9 +74,9 @@ type source struct {
 // sending is the state of files on their way.
 type sending struct {
 	out     *wire.Writer
-	answers chan wire.Offered // in the order of the offers
-	offered []*relay.Source   // not sent yet
-	bytes   int64             // of them
+	answers chan wire.Offered // answers in the order of the offers
+	offered []*relay.Source   // offered files that were not sent yet
+	bytes   int64             // size of the offered files
 }
 
 // all offers and sends the files.

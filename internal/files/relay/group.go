@@ -54,7 +54,7 @@ type Group struct {
 	id    string
 	key   []byte
 	idle  time.Duration
-	meter Meter // of all hosts
+	meter Meter // meter of all hosts
 
 	mu      sync.Mutex
 	absent  int // hosts that have neither joined nor failed

@@ -28,10 +28,10 @@ type Tree struct {
 	Dir      string // absolute path as the user gave it
 	Entries  []Entry
 	Files    int      // number of files among the entries
-	Bytes    int64    // of all files
+	Bytes    int64    // size of all files
 	Warnings []string // skipped files that the user may need, one line each
 
-	folder *os.File // Dir, as it was when it was scanned; its name has no links in it
+	folder *os.File // Dir, opened before the scan; its name contains no links
 	began  time.Time
 	proofs []proof
 }

@@ -16,7 +16,7 @@ type Machine struct {
 
 // Effects carry out what a Machine decides.
 type Effects interface {
-	Signal(rank int, signal syscall.Signal) // to a rank's process group
+	Signal(rank int, signal syscall.Signal) // signals the process group of a rank
 	KillTree()                              // every process below the agent
 	Report(wire.Exit)
 	Fail(wire.Failing)

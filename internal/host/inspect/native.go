@@ -119,7 +119,7 @@ func parseEuStack(text string, pid int, place func(address uint64, f *stacks.Fra
 			f := stacks.Frame{Func: named(m[2])}
 			address, err := strconv.ParseUint(m[1], 16, 64)
 			if err == nil && len(t.Frames) > 0 {
-				address-- // of the call: it returns to the next instruction
+				address-- // address of the call, which returns to the next instruction
 			}
 			place(address, &f)
 			t.Frames = append(t.Frames, f)

@@ -147,7 +147,7 @@ func classify(paths []string) Use {
 		use.MPI = OpenMPI4
 	}
 	if use.MPI != OpenMPI && use.MPI != OpenMPI4 {
-		use.PMIx = "" // that of something else
+		use.PMIx = "" // a PMIx of another library
 	}
 	return use
 }

@@ -124,8 +124,8 @@ func (m *Meter) Ranks(pids map[int]int) []wire.RankUse {
 	return list
 }
 
-// owner returns the rank to which a process belongs: every rank leads a session, and its children
-// have left it or lost their parent at most.
+// owner returns the rank to which a process belongs, by its session, which every rank leads, or by
+// its parents, or as before: a child may have left the session or lost its parent.
 func (m *Meter) owner(p process, all map[int]process, ranks map[int]int) (rank int, found bool) {
 	if rank, found = ranks[p.session]; found {
 		return rank, true

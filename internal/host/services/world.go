@@ -92,8 +92,7 @@ func (w *World) Enter(rank int) {
 	w.came[rank] = true
 }
 
-// Came reports whether a rank of the world has called MPI_Init, where the rank that asked for it
-// waits for it.
+// Came reports whether a rank of the world has called MPI_Init.
 func (w *World) Came(rank int) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -244,7 +244,7 @@ func (b *Below) Fork(r Rank) (pid int, err error) {
 	return 0, err
 }
 
-// numbers returns CPUs as a copy reads them.
+// numbers formats CPUs for the input of a copy.
 func numbers(cpus topology.Set) string {
 	var words []string
 	for _, cpu := range cpus {

@@ -40,7 +40,7 @@ type server struct {
 	port    net.Listener
 	admit   func(net.Conn) bool
 	wg      sync.WaitGroup
-	slots   chan struct{} // for goroutines that do not lead
+	slots   chan struct{} // slots for goroutines that do not lead
 	writing sync.Mutex    // held while an answer is written
 	buffers *sync.Pool    // buffers of answers, as *[]byte
 }

@@ -8,7 +8,7 @@ type Request struct {
 	Argv     wire.Texts `json:"argv,omitempty"`  // command line of a command
 	Nonce    string     `json:"nonce,omitempty"` // nonce of an agent
 	Name     string     `json:"name,omitempty"`  // name of a file, whose bytes follow as standard input
-	Mode     uint32     `json:"mode,omitempty"`  // of the file
+	Mode     uint32     `json:"mode,omitempty"`  // mode of the file
 }
 
 // Reached answers a request for a host to which there is a connection.

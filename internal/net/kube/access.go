@@ -21,7 +21,7 @@ import (
 // Access is an API server, and how to be admitted there.
 type Access struct {
 	Server    string // URL
-	Namespace string // of this pod, or of the kubeconfig's context
+	Namespace string // namespace of this pod, or of the kubeconfig's context
 	InPod     bool
 
 	tls   *tls.Config

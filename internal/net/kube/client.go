@@ -193,8 +193,8 @@ func accountOf(token string) string {
 // RefusedError reports an API server that answers, but not with what it was asked for.
 type RefusedError struct {
 	Server    string
-	Status    int    // of HTTP
-	Message   string // of the server, safe for a terminal
+	Status    int    // status code of HTTP
+	Message   string // error text of the server, safe for a terminal
 	Namespace string
 	Account   string // service account that asked, NAMESPACE:NAME; "": the user of a kubeconfig
 }

@@ -27,7 +27,7 @@ type Watch struct {
 	mu   sync.Mutex
 	pods map[string]Pod
 	past map[string]Pod // the latest of each name that has been deleted
-	err  error          // of the latest attempt; nil while changes come in
+	err  error          // error of the latest attempt; nil while changes come in
 }
 
 // errGone reports that the server no longer knows the changes since a version.
@@ -102,7 +102,7 @@ func (w *Watch) follow(ctx context.Context, version string) {
 			var pods []Pod
 			if pods, version, err = w.client.List(ctx, w.selector); err == nil {
 				w.replace(pods)
-				retry.Wait(ctx, time.Second) // for a server that forgets at once
+				retry.Wait(ctx, time.Second) // no busy loop with a server that forgets at once
 			} else {
 				version = "" // list again
 			}

@@ -104,7 +104,7 @@ type Server struct {
 	addr    string
 	server  *http.Server
 	backend Backend
-	// by hash of the token, so that the time of a lookup reveals nothing
+	// The key is the hash of a token, so that the time of a lookup reveals nothing.
 	ranks  map[[sha256.Size]byte]*atomic.Pointer[JobInfo]
 	inside atomic.Int64 // unanswered requests with a valid token
 	done   chan struct{}

@@ -65,7 +65,7 @@ const maxMarked = 20
 
 // Figure returns the chart as a part of a page, with values below the pointer and by keys.
 func (p Plot) Figure() (HTML, error) {
-	text, err := json.Marshal(p.drawing()) // of <, > and & it makes \u003c and the like
+	text, err := json.Marshal(p.drawing()) // escapes <, > and & as \u003c and the like
 	if err != nil {
 		return "", err
 	}

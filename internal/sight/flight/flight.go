@@ -48,7 +48,7 @@ const (
 	maxGroups = 64
 	maxCalls  = 64 // calls of a group
 	maxText   = 200
-	maxValues = 2 << 20 // of a pickle; a dump of 2,000 calls with their stacks has a tenth of them
+	maxValues = 2 << 20 // values of a pickle; a dump of 2,000 calls with their stacks has a tenth of them
 )
 
 // Parse reads a dump that PyTorch has written, a pickle, without running anything in it. now is the

@@ -14,8 +14,8 @@ const (
 	minCharge  = 64       // bytes that a read counts at least
 	maxString  = 4096     // characters
 	maxTable   = 1 << 20  // bytes of a line table
-	maxOffset  = 1 << 20  // of a field in a struct that the process describes itself
-	maxThreads = 4096     // in the list of an interpreter
+	maxOffset  = 1 << 20  // offset of a field in a struct that the process describes itself
+	maxThreads = 4096     // threads in the list of an interpreter
 	maxParents = 16       // interpreters
 )
 

@@ -9,7 +9,7 @@ import (
 // data is a record reduced for charts: at most maxColumns times, each with the mean of some points.
 type data struct {
 	times []float64 // seconds since the start of the run
-	end   float64   // of the run, or the last time
+	end   float64   // end of the run, or the last time
 	hosts []string
 	rank  struct{ cpu, memory, read, write, lines, gpu, ring, share series }
 	host  struct{ cpu, memory, in, out, gpu series }

@@ -152,7 +152,7 @@ type drawing struct {
 // draw appends the lines of n's descendants.
 func (d *drawing) draw(n *node, indent string) {
 	few := n.below
-	rest := []*node(nil) // of rest the last is shown too: what most ranks do
+	rest := []*node(nil) // nodes that are left out, but for the last one: what most ranks do
 	if len(few) > d.fan {
 		few = n.below[:d.fan-1]
 		rest = n.below[d.fan-1:]

@@ -12,7 +12,7 @@ const Wait = 200 * time.Millisecond
 
 // Bounds of what waits. Above them the oldest lines are written.
 const (
-	maxBytes  = 1 << 20 // of the lines' texts and numbers
+	maxBytes  = 1 << 20 // bytes of the lines' texts and numbers
 	maxGroups = 4096
 	maxLine   = 8 << 10 // a longer line is not folded
 	spanBytes = 64      // about what a number takes
@@ -27,7 +27,7 @@ type Line struct {
 	Ranks []int // sorted
 	FD    int
 	At    time.Time // when the first of them came
-	Text  []byte    // with its end
+	Text  []byte    // text with its line end
 }
 
 // Folder holds lines back until all ranks have printed them, or for [Wait]. Lines of a rank are
@@ -41,7 +41,7 @@ type Folder struct {
 	first   int                 // number of waiting[0]
 	open    map[string][]*group // equal ones of waiting, in its order
 	last    map[int]int         // key: rank; number of the group that has its latest line
-	bytes   int                 // of the waiting texts and numbers
+	bytes   int                 // size of the waiting texts and numbers
 	key     []byte              // scratch memory
 	spare   []*group            // memory for later groups
 }
@@ -53,7 +53,7 @@ type group struct {
 	number  int
 	since   time.Time
 	key     string
-	numbers []span // with Folder.Numbers
+	numbers []span // only with Folder.Numbers
 }
 
 // bytes is the size of the text and its numbers.

@@ -23,7 +23,7 @@ const systemFile = "/etc/ssh/ssh_config"
 // Config is a parsed configuration. It is safe for concurrent use.
 type Config struct {
 	files []file
-	// unsure is why ssh may understand the files otherwise than this package, or nil.
+	// unsure is the reason why ssh may read the files differently from this package, or nil.
 	unsure error
 	// refused is the first file that another user could have written, or nil.
 	refused error

@@ -103,7 +103,7 @@ func isOn(value string) bool {
 // variable, or inside a job what package hostfile reads of its ranks and hosts.
 func (t *translator) replacedVariable(name string, w *word) bool {
 	switch {
-	case name == "SLURM_EXPORT_ENV" && t.environ["SRUN_EXPORT_ENV"] != "": // which replaces it
+	case name == "SLURM_EXPORT_ENV" && t.environ["SRUN_EXPORT_ENV"] != "": // its replacement
 		return true
 	case w.of != Slurm || t.environ["SLURM_JOB_ID"] == "":
 		return false

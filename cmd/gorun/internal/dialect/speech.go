@@ -14,8 +14,8 @@ import (
 type Speech struct {
 	dialect  Dialect
 	start    string         // the words that start a job
-	commands []string       // of gorun
-	flags    *pflag.FlagSet // of gorun
+	commands []string       // commands of gorun
+	flags    *pflag.FlagSet // flags of gorun
 	table    func() table   // most runs print no hint, and read no table
 }
 
@@ -40,7 +40,7 @@ type command uint8
 const (
 	noCommand command = iota
 	startsJob
-	otherCommand // of gorun, or of another launcher
+	otherCommand // command of gorun or of another launcher
 )
 
 // piece is a word of a text and the punctuation around it.
@@ -98,7 +98,7 @@ func (s *Speech) Hint(text string) string {
 func (s *Speech) flag(typed, previous, next string, starts bool) (flag, value string) {
 	name, attached, isAttached := strings.Cut(strings.TrimLeft(typed, "-"), "=")
 	if len(name) == 1 && name != "H" && name != "x" && previous != "after" && previous != "with" {
-		return typed, next // of another program, perhaps
+		return typed, next // perhaps a flag of another program
 	}
 	ours := Lookup(s.flags, normalizeDashes(name))
 	there := rowsOf(s.table().flags[name], s.dialect)
@@ -112,7 +112,7 @@ func (s *Speech) flag(typed, previous, next string, starts bool) (flag, value st
 	}
 	wanted := []string{ours.Name}
 	if ours.Name == "np" && starts {
-		wanted = append(wanted, "ppn") // which is the same on one host
+		wanted = append(wanted, "ppn") // the same on one host
 	}
 	for _, name := range wanted {
 		for _, w := range rowsOf(s.table().rows, s.dialect) {

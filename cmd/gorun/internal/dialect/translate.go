@@ -246,7 +246,7 @@ type pythonFlags struct {
 	without     bool // torchrun's --no-python
 	module      bool
 	noLocalRank bool   // deepspeed's --no_local_rank
-	program     string // of Python; "": python
+	program     string // interpreter of Python; "": python
 }
 
 // torchLogs are torchrun's --redirects, --tee and --role.

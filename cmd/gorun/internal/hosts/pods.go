@@ -23,16 +23,16 @@ type Pods struct {
 	client   *kube.Client
 	selector string
 	naming   podNaming
-	slots    int // of each pod; 0: as many as it has GPUs, at least 1
+	slots    int // slots of each pod; 0: as many as it has GPUs, at least 1
 	list     []kube.Pod
 	version  string
 }
 
 // podNaming says by which name a pod is reached. It is pure.
 type podNaming struct {
-	namespace string // of the pods
+	namespace string // namespace of the pods
 	own       string // namespace of this pod; "": this process is in none
-	hostname  string // of this machine
+	hostname  string // name of this machine
 	kubexec   bool   // pods are reached by kubectl
 }
 

@@ -17,7 +17,7 @@ import (
 type controlServer struct {
 	server  *control.Server
 	console *ui.UI
-	waiting *os.File // see Streams
+	waiting *os.File // gorun that waits for the id, as in [Streams]
 	opened  chan struct{}
 	usable  bool // the server listens; valid when opened is closed
 	started time.Duration

@@ -58,9 +58,11 @@ func (h *hangReporter) stalled(report string) {
 	}
 }
 
-// Lines of a report at the terminal, and in a record of the run. The file has all lines.
-const reportLines = 24
-const recordLines = 120
+// Bounds of the lines of a report. The file of reports has all lines.
+const (
+	reportLines = 24  // lines at the terminal
+	recordLines = 120 // lines in a record of the run
+)
 
 // report writes the stacks of all ranks to a file, and returns the most important lines.
 func (h *hangReporter) report(ctx context.Context, why string) string {

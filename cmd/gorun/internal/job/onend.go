@@ -22,7 +22,7 @@ const endTime = time.Minute
 type endCommand struct {
 	*run
 
-	id    string // of the job, or ""
+	id    string // id of the job, or ""
 	began time.Time
 }
 

@@ -26,7 +26,7 @@ type View struct {
 	Ranks  [][2]int       // none: all
 	Since  time.Duration  // 0: all that is kept
 	Stderr bool           // only stderr
-	Tail   int            // of the lines that are there, only so many; 0: all
+	Tail   int            // number of present lines to show, the last ones; 0: all
 	Grep   *regexp.Regexp // only lines that match; nil: all
 	Style  ui.LineStyle
 	Screen [3]bool // index: fd; true: a terminal

@@ -68,8 +68,8 @@ func (l LineStyle) layout() string {
 	return "2006-01-02 15:04:05.000"
 }
 
-// CutMark returns the mark at the end of a line that is cut. Readers of other launchers' styles do
-// not know it.
+// CutMark returns the mark at the end of a line that is cut; "" in the styles of other launchers,
+// whose readers do not know it.
 func (l LineStyle) CutMark() string {
 	if l.Foreign || l.ctime() {
 		return ""
