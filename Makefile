@@ -53,7 +53,7 @@ native:
 		echo "no libpmix-dev, so no bin/gorun-pmix: gorun does not start programs of Open MPI 5"; \
 	fi
 
-agents: ## bin/gorun-linux-ARCH.gz, gorun for hosts with other processors: amd64 and arm64
+agents: ## bin/gorun-linux-ARCH.gz, gorun for hosts of other architectures: amd64 and arm64
 	@for arch in amd64 arm64; do \
 		[ $$arch != "$$($(GO) env GOARCH)" ] || [ "$$($(GO) env GOOS)" != linux ] || continue; \
 		set -x; GOOS=linux GOARCH=$$arch $(STATIC) -o bin/.gorun-linux-$$arch ./cmd/gorun && gzip -9nc bin/.gorun-linux-$$arch >bin/gorun-linux-$$arch.gz && \

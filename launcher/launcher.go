@@ -448,10 +448,10 @@ func (j *job) close() {
 	j.wg.Wait()
 }
 
-// WorkDir is a folder of this machine, or one for each processor of hosts, as it was when
+// WorkDir is a folder of this machine, or one for each architecture of hosts, as it was when
 // [ScanWorkDir] read it.
 type WorkDir struct {
-	Dir      string // absolute; %a in it stands for the processor of a host
+	Dir      string // absolute; %a in it stands for the architecture of a host
 	Files    int
 	Bytes    int64
 	Warnings []string // skipped files that the user may miss, one line each
@@ -460,8 +460,8 @@ type WorkDir struct {
 }
 
 // ScanWorkDir lists the folder dir, which may hold so many files and bytes at most. If there is no
-// such folder, %a in dir stands for the processor of a host (amd64, arm64), and the limits are for
-// each. Some paths below dir may be left out.
+// such folder, %a in dir stands for the architecture of a host (amd64, arm64), and the limits are
+// for each. Some paths below dir may be left out.
 func ScanWorkDir(dir string, files int, bytes int64, except ...string) (*WorkDir, error) {
 	f, err := workdir.ScanFolders(dir, files, bytes, except...)
 	if err != nil {

@@ -99,7 +99,7 @@ func (t *trial) summarize(ctx context.Context, samples, wires []float64) error {
 	return nil
 }
 
-// do makes so many calls, and returns when they are over.
+// do makes a number of calls, and returns when they are over.
 func (t *trial) do(ctx context.Context, calls int) error {
 	for range calls {
 		var err error

@@ -86,7 +86,7 @@ func (s *Senders) For(arch string) (*Sender, error) {
 type NoFolderError struct{ Dir, Arch string }
 
 func (e *NoFolderError) Error() string {
-	return fmt.Sprintf("stage %s: no such folder, and the host's processor is %s", e.Dir, e.Arch)
+	return fmt.Sprintf("stage %s: no such folder, and the host's architecture is %s", e.Dir, e.Arch)
 }
 
 // Hint names the remedies.

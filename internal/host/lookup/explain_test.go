@@ -90,7 +90,7 @@ func TestFailedStarts(t *testing.T) {
 		{"empty", "", 0o755, 126, "{} is empty", "copy or build", ""},
 		{"cut off", string(program[:len(program)/4]), 0o755, 126, "{} is cut off: it has", "copy or build", ""},
 		{"its header cut off", string(program[:40]), 0o755, 126, "{} is cut off or damaged", "copy or build", ""},
-		{"another processor", string(foreign), 0o755, 126, "{} is for ppc64, and this host is " +
+		{"another architecture", string(foreign), 0o755, 126, "{} is for ppc64, and this host is " +
 			uname(machines()[runtime.GOARCH]), "%a in its path", ""},
 		{"an object file", string(object), 0o755, 126, "{} is an object file", "link it", ""},
 		{"no loader", changed(program, loader, "/lib/ld-none.so.9"), 0o755, 127,

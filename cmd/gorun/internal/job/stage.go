@@ -89,7 +89,7 @@ func stageError(named string, err error) error {
 		return usage.Errorf("make it point inside the folder, or exclude it in "+workdir.IgnoreFile, "--stage %s: %w",
 			named, err)
 	case errors.Is(err, fs.ErrNotExist) && strings.Contains(named, wire.Arch):
-		return usage.Errorf("%a stands for a host's processor: make one of the folders, such as "+
+		return usage.Errorf("%a stands for a host's architecture: make one of the folders, such as "+
 			wire.ForArch("amd64", named), "--stage %s: no such folder for amd64 or arm64", named)
 	case errors.Is(err, fs.ErrNotExist):
 		return usage.Errorf("", "--stage %s: no such folder", named)

@@ -1,6 +1,6 @@
 // Command sums is a rank that reduces numbers of all types with the other ranks. It prints a
-// checksum of the results' bits for each type and operation: jobs on hosts of different processors
-// print the same lines.
+// checksum of the results' bits for each type and operation: jobs on hosts of different
+// architectures print the same lines.
 package main
 
 import (
