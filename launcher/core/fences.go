@@ -59,12 +59,7 @@ func (f *Fences) Stuck() *RankLost {
 	if !stuck {
 		return nil
 	}
-	return &RankLost{wire.Lost{
-		By:      rank,
-		Rank:    rank,
-		Cause:   fmt.Sprintf("it ended while others waited for it in fence %q", name),
-		Awaited: wire.IsMPIFence(name),
-	}}
+	return &RankLost{wire.EndedBefore(name, f.epoch, rank)}
 }
 
 func (e RankLost) Error() string { return fmt.Sprintf("rank %d: %s", e.Rank, e.Cause) }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -135,14 +134,7 @@ func (r *relay) checkFences() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if name, rank, stuck := r.gather.Stuck(r.exited); stuck {
-		lost := wire.Lost{
-			Epoch:   r.epoch,
-			By:      rank,
-			Rank:    rank,
-			Cause:   fmt.Sprintf("it ended while others waited for it in fence %q", name),
-			Awaited: wire.IsMPIFence(name),
-		}
-		r.send(wire.TypeLost, lost) // must not block the loop
+		r.send(wire.TypeLost, wire.EndedBefore(name, r.epoch, rank)) // must not block the loop
 	}
 }
 

@@ -3,11 +3,9 @@ package services
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"sync"
-	"time"
 
 	"github.com/gorun/gorun/internal/net/kv"
 	"github.com/gorun/gorun/internal/net/wire"
@@ -20,8 +18,7 @@ type World struct {
 	Here []int // ranks on this host, ascending
 
 	mu     sync.Mutex
-	gather *kv.Fences  // fences of the ranks here
-	index  map[int]int // index in Here, by rank
+	gather *kv.Fences // fences of the ranks here
 	waits  map[string]*wait
 	came   map[int]bool // ranks here that have called MPI_Init
 }
@@ -35,13 +32,11 @@ type wait struct {
 func newWorld(described wire.World, here func(number int) bool) *World {
 	w := &World{
 		World: described,
-		index: map[int]int{},
 		waits: map[string]*wait{},
 		came:  map[int]bool{},
 	}
 	for rank, number := range described.Numbers {
 		if here(number) {
-			w.index[rank] = len(w.Here)
 			w.Here = append(w.Here, rank)
 		}
 	}
@@ -99,15 +94,9 @@ func (w *World) Came(rank int) bool {
 	return w.came[rank]
 }
 
-// Store is the part of the job's store by which hosts exchange values.
-type Store interface {
-	Put(key string, value []byte) error
-	Get(ctx context.Context, key string, wait time.Duration) (value []byte, found bool, err error)
-}
-
 // Fence contributes the value of a rank that is here, and waits for the values of all ranks of the
 // world. No other fence of the world has the name.
-func (w *World) Fence(ctx context.Context, store Store, name string, rank int, value []byte) ([][]byte, error) {
+func (w *World) Fence(ctx context.Context, keys kv.Keys, name string, rank int, value []byte) ([][]byte, error) {
 	w.mu.Lock()
 	open := w.waits[name]
 	if open == nil {
@@ -120,7 +109,11 @@ func (w *World) Fence(ctx context.Context, store Store, name string, rank int, v
 		return nil, err
 	}
 	if all != nil {
-		open.values, open.err = w.exchange(ctx, store, name, all)
+		members := make([]int, len(w.Numbers))
+		for rank := range members {
+			members[rank] = rank
+		}
+		open.values, open.err = kv.Exchange(ctx, keys, fmt.Sprintf("world/%d/%s", w.Number, name), all, members)
 		w.mu.Lock()
 		delete(w.waits, name)
 		w.mu.Unlock()
@@ -132,32 +125,4 @@ func (w *World) Fence(ctx context.Context, store Store, name string, rank int, v
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-}
-
-// forever is the wait for a key that lasts as long as the context.
-const forever = time.Duration(math.MaxInt64)
-
-// exchange adds the values of the ranks elsewhere to those of the ranks here.
-func (w *World) exchange(ctx context.Context, store Store, name string, here map[int][]byte) ([][]byte, error) {
-	values := make([][]byte, len(w.Numbers))
-	key := func(rank int) string { return fmt.Sprintf("world/%d/%s/%d", w.Number, name, rank) }
-	for rank, value := range here {
-		values[rank] = value
-		if len(w.Here) == len(w.Numbers) {
-			continue
-		}
-		if err := store.Put(key(rank), value); err != nil {
-			return nil, err
-		}
-	}
-	for rank := range values {
-		if _, ours := w.index[rank]; ours {
-			continue
-		}
-		var err error
-		if values[rank], _, err = store.Get(ctx, key(rank), forever); err != nil {
-			return nil, err
-		}
-	}
-	return values, nil
 }

@@ -3,11 +3,12 @@ package pmix
 import (
 	"crypto/sha256"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/gorun/gorun/internal/net/kv"
 )
 
 // maxValue bounds what one rank contributes to a fence, in bytes. The data of a host is divided
@@ -82,43 +83,14 @@ func (s *Server) hosts(g group) (hosts []int) {
 // meet waits for the hosts of all ranks of a group, and joins their data.
 func (s *Server) meet(name string, g group, data []byte) (joined []byte, _ status) {
 	hosts := s.hosts(g)
-	key := func(host, part int) string { return name + "/" + strconv.Itoa(host) + "/" + strconv.Itoa(part) }
-	if len(hosts) == 1 && hosts[0] == s.layout.Host {
-		return data, done
-	}
-	if len(hosts) == 0 || hosts[0] < 0 || s.put(key, data) != nil {
+	if len(hosts) == 0 || hosts[0] < 0 {
 		return nil, broken
 	}
-	for _, host := range hosts {
-		if host == s.layout.Host {
-			joined = append(joined, data...)
-			continue
-		}
-		for part := 0; ; part++ {
-			value, err := s.await(key(host, part))
-			if err != nil || len(value) == 0 {
-				return nil, broken
-			}
-			if joined = append(joined, value[1:]...); value[0] == 0 {
-				break
-			}
-		}
+	all, err := kv.Exchange(s.ctx, s.opts.Store, name, map[int][]byte{s.layout.Host: data}, hosts)
+	if err != nil {
+		return nil, broken
 	}
-	return joined, done
-}
-
-// put stores this host's data in parts. The first byte of each part says whether another follows.
-func (s *Server) put(key func(host, part int) string, data []byte) error {
-	for part := 0; ; part++ {
-		n := min(maxValue-1, len(data))
-		value := append([]byte{0}, data[:n]...)
-		if data = data[n:]; len(data) > 0 {
-			value[0] = 1
-		}
-		if err := s.opts.Store.Put(key(s.layout.Host, part), value); err != nil || len(data) == 0 {
-			return err
-		}
-	}
+	return slices.Concat(all...), done
 }
 
 // A host asks another for the data of one of its ranks by keys of the store, numbered for each pair
@@ -129,12 +101,9 @@ func pairKey(what string, of, by, n int) string {
 	return "pmix/" + what + "/" + strconv.Itoa(of) + "/" + strconv.Itoa(by) + "/" + strconv.Itoa(n)
 }
 
-// forever is the wait for a key that lasts as long as the context.
-const forever = time.Duration(math.MaxInt64)
-
 // await waits for a value of the store. It fails with the store, or when the server closes.
 func (s *Server) await(key string) ([]byte, error) {
-	value, _, err := s.opts.Store.Get(s.ctx, key, forever)
+	value, _, err := s.opts.Store.Get(s.ctx, key, kv.Forever)
 	return value, err
 }
 
@@ -170,20 +139,20 @@ func (s *Server) fetch(world, rank int, item string) ([]byte, status) {
 // maxAsked bounds the questions of one host that wait for an answer of this one.
 const maxAsked = 256
 
-// share answers the other hosts' questions.
-func (s *Server) share() {
+// answerHosts answers the other hosts' questions.
+func (s *Server) answerHosts() {
 	if _, err := s.await(askedKey(s.layout.Host)); err != nil {
 		return
 	}
 	for by := range s.layout.Hosts {
 		if by != s.layout.Host {
-			s.wg.Go(func() { s.shareWith(by) })
+			s.wg.Go(func() { s.answerHost(by) })
 		}
 	}
 }
 
-// shareWith passes one host's questions on to the helper, some at a time.
-func (s *Server) shareWith(by int) {
+// answerHost passes one host's questions on to the helper, some at a time.
+func (s *Server) answerHost(by int) {
 	asked := make(chan struct{}, maxAsked)
 	for n := 1; ; n++ {
 		select {

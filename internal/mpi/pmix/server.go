@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gorun/gorun/internal/net/kv"
 )
 
 // Store is the part of the job's store that PMIx needs.
@@ -20,8 +22,7 @@ type Store interface {
 	// FenceAll contributes values of ranks of this host, all of which are in it, and waits for the
 	// values of all ranks.
 	FenceAll(ctx context.Context, name string, values map[int][]byte) ([][]byte, error)
-	Put(key string, value []byte) error
-	Get(ctx context.Context, key string, wait time.Duration) (value []byte, found bool, err error)
+	kv.Keys
 }
 
 // Options configure a server.
@@ -169,7 +170,7 @@ func (s *Server) Begin(layout Layout) error {
 	}
 	s.wg.Go(s.serve)
 	if len(layout.Hosts) > 1 {
-		s.wg.Go(s.share)
+		s.wg.Go(s.answerHosts)
 	}
 	return nil
 }

@@ -3,6 +3,6 @@
 // its host's loopback, which carries requests to the launcher and answers back.
 //
 // The main operation is the fence: every rank sends one small value and gets the
-// values of all. A [Gather] collects values, per host at the agent and per job
+// values of all. [Fences] collect values, per host at the agent and per job
 // at the launcher, so that a fence costs one message per host each way.
 package kv

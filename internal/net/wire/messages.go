@@ -339,6 +339,17 @@ type Lost struct {
 	Left    bool `json:",omitempty"` // whether Rank left shared communication in order: the job may go on
 }
 
+// EndedBefore is the loss of a rank of an epoch that has ended while others wait for it in a fence.
+func EndedBefore(fence string, epoch, rank int) Lost {
+	return Lost{
+		Epoch:   epoch,
+		By:      rank,
+		Rank:    rank,
+		Cause:   fmt.Sprintf("it ended while others waited for it in fence %q", fence),
+		Awaited: IsMPIFence(fence),
+	}
+}
+
 // Entered lists all ranks of the host that have called MPI_Init. It comes when some of the job's
 // ranks do so late.
 type Entered struct{ Ranks []int }

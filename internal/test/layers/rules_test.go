@@ -67,7 +67,8 @@ func layers() []layer {
 		{folder: "internal/net/kv", may: []string{"internal/rankenv", "internal/net/admit"},
 			why: "the store serves whoever asks and knows nobody who does"},
 		{folder: "internal/mpi/pmi", why: "it serves PMI-1 over any store and any socket"},
-		{folder: "internal/mpi/pmix", why: "it serves PMIx over any store, and is told how to start its helper"},
+		{folder: "internal/mpi/pmix", may: []string{"internal/net/kv"},
+			why: "it serves PMIx over any store, and is told how to start its helper"},
 		{folder: "internal/host/linkage", may: []string{"internal/files/trust"}, why: leaf},
 		{folder: "ring", large: "the public types Comm, Queue and Device share calls, errors and one end; below ring " +
 			"each would need a second copy of its API",

@@ -1,0 +1,71 @@
+package kv
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strconv"
+	"time"
+)
+
+// Keys is the part of a store by which some of its users exchange values.
+type Keys interface {
+	Put(key string, value []byte) error
+	Get(ctx context.Context, key string, wait time.Duration) (value []byte, found bool, err error)
+}
+
+// Forever is the wait for a key that lasts as long as the context.
+const Forever = time.Duration(math.MaxInt64)
+
+// Exchange is a fence of some members by keys NAME/MEMBER/PART: it puts the values of the members
+// that are here, and returns those of all members, in their order. No other exchange has the name.
+func Exchange(ctx context.Context, keys Keys, name string, here map[int][]byte, members []int) ([][]byte, error) {
+	if len(here) < len(members) {
+		for member, value := range here {
+			if err := putParts(keys, name+"/"+strconv.Itoa(member), value); err != nil {
+				return nil, err
+			}
+		}
+	}
+	values := make([][]byte, len(members))
+	for i, member := range members {
+		value, is := here[member]
+		if !is {
+			var err error
+			if value, err = getParts(ctx, keys, name+"/"+strconv.Itoa(member)); err != nil {
+				return nil, err
+			}
+		}
+		values[i] = value
+	}
+	return values, nil
+}
+
+// putParts puts a value of any size in parts. The first byte of each says whether another follows.
+func putParts(keys Keys, name string, value []byte) error {
+	for part := 0; ; part++ {
+		n := min(MaxValue-1, len(value))
+		piece := append([]byte{0}, value[:n]...)
+		if value = value[n:]; len(value) > 0 {
+			piece[0] = 1
+		}
+		if err := keys.Put(name+"/"+strconv.Itoa(part), piece); err != nil || len(value) == 0 {
+			return err
+		}
+	}
+}
+
+func getParts(ctx context.Context, keys Keys, name string) (value []byte, err error) {
+	for part := 0; ; part++ {
+		piece, _, err := keys.Get(ctx, name+"/"+strconv.Itoa(part), Forever)
+		if err == nil && len(piece) == 0 {
+			err = errors.New("an exchanged value has an empty part")
+		}
+		if err != nil {
+			return nil, err
+		}
+		if value = append(value, piece[1:]...); piece[0] == 0 {
+			return value, nil
+		}
+	}
+}
