@@ -122,28 +122,15 @@ type Folding = output.Folding
 // Format is how the ranks' output is shown. The zero value passes bytes unchanged.
 type Format = output.Format
 
-// What hosts say without a job. See package survey.
-type (
-	Checked = survey.Checked
-	GPUs    = survey.GPUs
-)
+// Reach is how hosts are reached. See package survey.
+type Reach = survey.Reach
 
-// Check is [survey.Check] with opts' Dial, Exe, StartTimeout, Trace and Note.
-func Check(ctx context.Context, hosts []hostfile.Host, opts Options) []Checked {
-	return survey.Check(ctx, hosts, opts.survey())
-}
-
-// Inventory is [survey.Inventory] with opts' Dial, Exe, StartTimeout, Trace, Note and GPUProgram.
-func Inventory(ctx context.Context, hosts []hostfile.Host, opts Options) []GPUs {
-	return survey.Inventory(ctx, hosts, opts.survey())
-}
-
-// Count is [survey.Count] with opts' Dial, Exe, StartTimeout, Trace, Note and GPUProgram. The error
-// is a *[LaunchError] with the hosts that did not answer.
-func Count(ctx context.Context, hosts []hostfile.Host, unit string, opts Options) ([]int, error) {
+// Count is [survey.Count] for hosts that all must answer. The error is a *[LaunchError] with those
+// that did not.
+func Count(ctx context.Context, hosts []hostfile.Host, unit string, reach Reach) ([]int, error) {
 	counts := make([]int, len(hosts))
 	var failed LaunchError
-	for i, c := range survey.Count(ctx, hosts, unit, opts.survey()) {
+	for i, c := range survey.Count(ctx, hosts, unit, reach) {
 		counts[i] = c.N
 		if c.Err != nil {
 			failed.Hosts = append(failed.Hosts, HostError{Host: c.Host.Name, Err: c.Err})
@@ -153,16 +140,4 @@ func Count(ctx context.Context, hosts []hostfile.Host, unit string, opts Options
 		return nil, &failed
 	}
 	return counts, nil
-}
-
-func (o Options) survey() survey.Options {
-	o.setDefaults()
-	return survey.Options{
-		Dial:         o.Dial,
-		Exe:          o.Exe,
-		StartTimeout: o.StartTimeout,
-		Trace:        o.Trace,
-		Note:         o.Note,
-		GPUProgram:   o.GPUProgram,
-	}
 }

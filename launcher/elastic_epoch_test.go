@@ -17,8 +17,8 @@ import (
 // What was published in epochs before the one that begins is forgotten; newcomers have published in
 // the new one already.
 func TestOldEpochsKeysAreForgotten(t *testing.T) {
-	j := &elasticJob{loop: &loop{store: kv.NewStore(), opts: Options{Trace: func(string, ...any) {
-	}}}, procs: map[elastic.Process]*elasticProcess{}}
+	j := &elasticJob{loop: &loop{store: kv.NewStore(), opts: Options{Reach: Reach{Trace: func(string, ...any) {
+	}}}}, procs: map[elastic.Process]*elasticProcess{}}
 	kept := map[string]bool{"epoch/1/gloo/0/global/0": false, "epoch/9/a": false, "epoch/10/gloo/0/global/0": true,
 		"epoch/11/a": true,
 		"epoch/9":    true, "epoch/x/a": true, "9/a": true, "a/epoch/9/b": true}

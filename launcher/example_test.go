@@ -1,7 +1,6 @@
 package launcher_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -51,11 +50,13 @@ func options(script string, ranks int) launcher.Options {
 	}
 	return launcher.Options{
 		Programs: []launcher.Program{{Argv: []string{"/bin/sh", "-c", script}, Wdir: "/", Ranks: ranks}},
-		Dial:     func(context.Context, hostfile.Host) (launcher.Host, error) { return launcher.Local{}, nil },
-		Exe:      launcher.Executable{Path: path, Build: build()},
-		Stdout:   os.Stdout,
-		Stderr:   os.Stderr,
-		Grace:    time.Second,
+		Reach: launcher.Reach{
+			Dial: func(context.Context, hostfile.Host) (launcher.Host, error) { return launcher.Local{}, nil },
+			Exe:  launcher.Executable{Path: path, Build: build()},
+		},
+		Stdout: os.Stdout,
+		Stderr: os.Stderr,
+		Grace:  time.Second,
 	}
 }
 
@@ -95,18 +96,4 @@ func ExampleRunElastic() {
 	// Output:
 	// rank 0 of 1
 	// exit code 0
-}
-
-// Check says which hosts can run an agent.
-func ExampleCheck() {
-	dial := func(context.Context, hostfile.Host) (launcher.Host, error) {
-		return nil, fmt.Errorf("connection refused")
-	}
-	var out bytes.Buffer
-	for _, c := range launcher.Check(context.Background(), []hostfile.Host{{Name: "f1"}},
-		launcher.Options{Dial: dial}) {
-		fmt.Fprintf(&out, "%s: %v\n", c.Host.Name, c.Err)
-	}
-	fmt.Print(out.String())
-	// Output: f1: connection refused
 }

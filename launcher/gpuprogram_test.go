@@ -98,15 +98,17 @@ func TestGPUProgramIsSentToThoseWhoLackIt(t *testing.T) {
 				traced := ""
 				opts := Options{
 					Programs: []Program{{Argv: []string{"./train"}, Wdir: "/work", Ranks: plan.Size}},
-					Exe:      testExecutable(),
 					Stdout:   &fake.Terminal{},
 					Stderr:   &fake.Terminal{},
 					GPUs:     tt.wish,
-					Dial:     func(_ context.Context, h hostfile.Host) (Host, error) { return hosts[h.Name], nil },
-					Trace: func(format string, args ...any) {
-						mu.Lock()
-						defer mu.Unlock()
-						traced += fmt.Sprintf(format, args...) + "\n"
+					Reach: Reach{
+						Dial: func(_ context.Context, h hostfile.Host) (Host, error) { return hosts[h.Name], nil },
+						Exe:  testExecutable(),
+						Trace: func(format string, args ...any) {
+							mu.Lock()
+							defer mu.Unlock()
+							traced += fmt.Sprintf(format, args...) + "\n"
+						},
 					},
 				}
 				if tt.program != nil {
@@ -150,10 +152,12 @@ func TestGPUProgramForProcessesOfElasticJobs(t *testing.T) {
 			h := newReceiver(tt.lacks, false)
 			h.Reached = "192.0.2.1"
 			opts := Options{
-				Programs:   []Program{{Argv: []string{"./train"}, Wdir: "/work"}},
-				Exe:        testExecutable(),
-				GPUs:       tt.wish,
-				GPUProgram: func() ([]byte, error) { return []byte("program"), nil },
+				Programs: []Program{{Argv: []string{"./train"}, Wdir: "/work"}},
+				GPUs:     tt.wish,
+				Reach: Reach{
+					Exe:        testExecutable(),
+					GPUProgram: func() ([]byte, error) { return []byte("program"), nil },
+				},
 			}
 			opts.setDefaults()
 			j, err := newElasticJob(Elastic{Min: 1, Max: 1, NP: 1}, opts)

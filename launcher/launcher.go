@@ -51,12 +51,8 @@ type Options struct {
 	// GPUs is how GPUs are assigned to ranks. The plan has the number of GPUs that the hostfile
 	// lists for a host.
 	GPUs GPURequest
-	// GPUProgram returns gorun-gpu, compressed, for a host that lacks it; empty: there is none. It
-	// is called once for each such host. nil: it is never sent.
-	GPUProgram func() ([]byte, error)
 
-	Dial Dialer
-	Exe  Executable
+	Reach // its StartTimeout runs until every rank runs
 	// Where says more about a host that fails, such as which machine it is on, or "". nil: nothing
 	// is known.
 	Where func(host string) string
@@ -87,18 +83,15 @@ type Options struct {
 	Codes Codes
 	// Tolerate is which failures of ranks leave the others running. Jobs that [RunElastic] runs
 	// have their own rules.
-	Tolerate     Tolerance
-	StartTimeout time.Duration // until every rank runs; 0: no limit
-	MPITimeout   time.Duration // from the first rank's MPI_Init to the last one's; 0: no limit
-	Grace        time.Duration // between TERM and KILL; 0: KILL at once
+	Tolerate   Tolerance
+	MPITimeout time.Duration // from the first rank's MPI_Init to the last one's; 0: no limit
+	Grace      time.Duration // between TERM and KILL; 0: KILL at once
 	// Stops carries requests to end the job. Each value counts once.
 	Stops <-chan Stop
 	// Pauses carries requests to suspend or resume the ranks.
 	Pauses <-chan Pause
 	// Signals are passed on to every rank.
 	Signals <-chan int
-	// Note gets one line for the user at a time.
-	Note func(string)
 	// Stalled gets the lines that report ranks missing from a collective; nil: none.
 	Stalled func(string)
 	// Follow gets the job's events and must not block; nil: none.
@@ -106,8 +99,6 @@ type Options struct {
 	// Meter hears of the bytes of gorun, of the working folder and of a Python environment that
 	// hosts lack, and of files that come back; nil: nobody does.
 	Meter Meter
-	// Trace gets the details that -v prints; nil: none.
-	Trace func(format string, args ...any)
 }
 
 // Stop is a request to end the job.

@@ -15,6 +15,7 @@ import (
 	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/fake"
 	"github.com/gorun/gorun/launcher/connect"
+	"github.com/gorun/gorun/launcher/survey"
 )
 
 // Hosts for whose connections there were too few files counted as lost.
@@ -73,9 +74,9 @@ func TestConnectionsSetUpAtATime(t *testing.T) {
 		case "check":
 			synctest.Test(t, func(t *testing.T) {
 				m.Disk = fake.NewDisk(map[string]string{"/opt/gorun": "build one"})
-				opts := Options{Exe: testExecutable()}
+				opts := Options{Reach: Reach{Exe: testExecutable()}}
 				set(&opts)
-				for _, c := range Check(t.Context(), hosts, opts) {
+				for _, c := range survey.Check(t.Context(), hosts, opts.Reach) {
 					check.That(t, c.Err == nil, "%+v", c)
 				}
 			})

@@ -74,10 +74,9 @@ func testOptions(ranks int, out io.Writer, dial Dialer) Options {
 	return Options{
 		Grace:    5 * time.Second,
 		Programs: []Program{{Argv: []string{"./train"}, Wdir: "/work", Ranks: ranks}},
-		Exe:      testExecutable(),
+		Reach:    Reach{Dial: dial, Exe: testExecutable()},
 		Stdout:   out,
 		Stderr:   out,
-		Dial:     dial,
 	}
 }
 
@@ -274,10 +273,12 @@ func TestRunEndsWithItsContext(t *testing.T) {
 		r, err := Run(ctx, plan, Options{
 			Grace:    5 * time.Second,
 			Programs: []Program{{Argv: []string{"x"}, Ranks: 1}},
-			Exe:      testExecutable(),
 			Stdout:   io.Discard,
 			Stderr:   io.Discard,
-			Dial:     func(context.Context, hostfile.Host) (Host, error) { return m, nil },
+			Reach: Reach{
+				Dial: func(context.Context, hostfile.Host) (Host, error) { return m, nil },
+				Exe:  testExecutable(),
+			},
 		})
 		check.That(t, err == nil && r.Code() == 143, "%+v, %v", r, err)
 	})

@@ -143,11 +143,11 @@ func (c *configCommand) given() (names []string) {
 // probe connects to the hosts and prints a line for each. It returns those that failed, and the
 // number of slots.
 func (c *configCommand) probe(ctx context.Context) (failed []launcher.HostError, slots int, err error) {
-	list, opts, err := c.list(ctx, true)
+	list, reach, err := c.list(ctx, true)
 	if err != nil {
 		return nil, 0, err
 	}
-	failed = list.check(ctx, opts)
+	failed = list.check(ctx, reach)
 	if err := list.writeTable(c.plain); err != nil {
 		return nil, 0, err
 	}

@@ -8,7 +8,6 @@ import (
 	"github.com/gorun/gorun/cmd/gorun/internal/files"
 	"github.com/gorun/gorun/cmd/gorun/internal/settings"
 	"github.com/gorun/gorun/internal/usage"
-	"github.com/gorun/gorun/launcher/survey"
 	"github.com/gorun/gorun/launcher/transport"
 )
 
@@ -55,19 +54,12 @@ func (c *copyCommand) Run(ctx context.Context) (code int, err error) {
 	if _, err := c.complete(); err != nil {
 		return 0, err
 	}
-	where, opts, err := c.find(ctx, true)
+	where, reach, err := c.find(ctx, true)
 	if err != nil {
 		return 0, err
 	}
-	dial, err := transport.Dialer(c.o.Options)
-	if err != nil {
+	if reach.Dial, err = transport.Dialer(c.o.Options); err != nil {
 		return 0, err
-	}
-	reach := survey.Options{
-		Dial:         dial,
-		Exe:          opts.Exe,
-		StartTimeout: opts.StartTimeout,
-		Trace:        opts.Trace,
 	}
 	if len(r.From) > 0 {
 		return files.Bring(ctx, r, where.Hosts, reach, c.console)

@@ -12,6 +12,7 @@ import (
 	"github.com/gorun/gorun/gpu"
 	"github.com/gorun/gorun/internal/usage"
 	"github.com/gorun/gorun/launcher"
+	"github.com/gorun/gorun/launcher/survey"
 	"github.com/gorun/gorun/launcher/transport"
 )
 
@@ -43,15 +44,15 @@ func (c *gpusCommand) Run(ctx context.Context) (code int, err error) {
 	if _, err := c.complete(); err != nil {
 		return 0, err
 	}
-	where, opts, err := c.find(ctx, true)
+	where, reach, err := c.find(ctx, true)
 	if err != nil {
 		return 0, err
 	}
-	if opts.Dial, err = transport.Dialer(c.o.Options); err != nil {
+	if reach.Dial, err = transport.Dialer(c.o.Options); err != nil {
 		return 0, err
 	}
-	opts.GPUProgram = installed.GPUProgram(opts.Exe.Path)
-	all := launcher.Inventory(ctx, where.Hosts, opts)
+	reach.GPUProgram = installed.GPUProgram(reach.Exe.Path)
+	all := survey.Inventory(ctx, where.Hosts, reach)
 	if c.json {
 		err = writeGPUsJSON(c.plain, all)
 	} else {
@@ -70,7 +71,7 @@ func (c *gpusCommand) Run(ctx context.Context) (code int, err error) {
 }
 
 // writeGPUsJSON writes one JSON object.
-func writeGPUsJSON(out io.Writer, all []launcher.GPUs) error {
+func writeGPUsJSON(out io.Writer, all []survey.GPUs) error {
 	type row struct {
 		Host     string       `json:"host"`
 		GPUs     []gpu.Device `json:"gpus"`

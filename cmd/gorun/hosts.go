@@ -19,25 +19,26 @@ import (
 	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/usage"
 	"github.com/gorun/gorun/launcher"
+	"github.com/gorun/gorun/launcher/survey"
 	"github.com/gorun/gorun/launcher/transport"
 )
 
-// find returns the hosts of a run and the options to connect to them, except Dial. Unless ask is
+// find returns the hosts of a run and how to reach them, except Dial. Unless ask is
 // set, it starts no program.
-func (j *jobCommand) find(ctx context.Context, ask bool) (hosts.Selection, launcher.Options, error) {
+func (j *jobCommand) find(ctx context.Context, ask bool) (hosts.Selection, survey.Reach, error) {
 	finder := hosts.NewFinder(nil)
 	if ask {
 		finder = hosts.NewFinder(job.UnitCounter(&j.o, j.console))
 	}
 	where, err := hosts.Find(ctx, &j.o, finder)
 	if err != nil {
-		return where, launcher.Options{}, err
+		return where, survey.Reach{}, err
 	}
 	for _, w := range where.Warnings {
 		j.console.Warningf("%s", w)
 	}
 	exe, err := installed.Own()
-	return where, launcher.Options{
+	return where, survey.Reach{
 		Exe:          exe,
 		StartTimeout: time.Duration(j.o.StartTimeout),
 		Trace:        j.console.Tracef,
@@ -84,13 +85,13 @@ func (c *hostsCommand) Run(ctx context.Context) (code int, err error) {
 	if _, err := c.complete(); err != nil {
 		return 0, err
 	}
-	list, opts, err := c.list(ctx, c.check)
+	list, reach, err := c.list(ctx, c.check)
 	if err != nil {
 		return 0, err
 	}
 	var failed []launcher.HostError
 	if c.check {
-		failed = list.check(ctx, opts)
+		failed = list.check(ctx, reach)
 	}
 	if list.where.Unasked != nil {
 		c.console.Hintf("to ask now, add --check")
@@ -103,22 +104,22 @@ func (c *hostsCommand) Run(ctx context.Context) (code int, err error) {
 	return reportFailed(failed, c.console), err
 }
 
-// list returns the hosts of a run, and the options to connect to them.
-func (j *jobCommand) list(ctx context.Context, ask bool) (hostList, launcher.Options, error) {
-	where, opts, err := j.find(ctx, ask)
+// list returns the hosts of a run, and how to reach them.
+func (j *jobCommand) list(ctx context.Context, ask bool) (hostList, survey.Reach, error) {
+	where, reach, err := j.find(ctx, ask)
 	if err != nil {
-		return hostList{}, opts, err
+		return hostList{}, reach, err
 	}
 	routes, err := transport.NewRoutes(j.o.Options)
 	if err != nil {
-		return hostList{}, opts, err
+		return hostList{}, reach, err
 	}
-	opts.Dial = routes.Dialer(j.o.Options)
+	reach.Dial = routes.Dialer(j.o.Options)
 	list := hostList{where: where, sshPort: j.o.SSHPort}
 	for _, h := range where.Hosts {
 		list.rows = append(list.rows, hostRow{host: h, by: routes.Of(h)})
 	}
-	return list, opts, nil
+	return list, reach, nil
 }
 
 // hostList is the output of gorun hosts.
@@ -131,12 +132,12 @@ type hostList struct {
 type hostRow struct {
 	host    hostfile.Host
 	by      string
-	checked *launcher.Checked // nil: not checked
+	checked *survey.Checked // nil: not checked
 }
 
 // check connects to the hosts, and returns those that failed.
-func (l hostList) check(ctx context.Context, opts launcher.Options) (failed []launcher.HostError) {
-	for i, checked := range launcher.Check(ctx, l.where.Hosts, opts) {
+func (l hostList) check(ctx context.Context, reach survey.Reach) (failed []launcher.HostError) {
+	for i, checked := range survey.Check(ctx, l.where.Hosts, reach) {
 		l.rows[i].checked = &checked
 		if checked.Err != nil {
 			failed = append(failed, launcher.HostError{Host: checked.Host.Name, Err: checked.Err})

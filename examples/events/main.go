@@ -59,8 +59,7 @@ func run(ctx context.Context, list string, program []string) (launcher.Result, e
 	}
 	return launcher.Run(ctx, placed, launcher.Options{
 		Programs: []launcher.Program{{Argv: program, Wdir: "/", Ranks: placed.Size}},
-		Dial:     dial,
-		Exe:      agent,
+		Reach:    launcher.Reach{Dial: dial, Exe: agent},
 		Stdout:   os.Stdout,
 		Stderr:   os.Stderr,
 		Grace:    5 * time.Second,

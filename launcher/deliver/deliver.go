@@ -35,9 +35,9 @@ type Outcome struct {
 // Files connects to all hosts side by side and brings them the files, one after the other. network
 // chooses the addresses at which hosts reach each other. warn gets lines for the user. It leaves
 // nothing running. The outcome is in the order of hosts.
-func Files(ctx context.Context, hosts []hostfile.Host, files []File, network route.Network, opts survey.Options,
+func Files(ctx context.Context, hosts []hostfile.Host, files []File, network route.Network, reach survey.Reach,
 	warn func(string), meter relay.Meter) []Outcome {
-	d := newDelivery(hosts, opts, warn)
+	d := newDelivery(hosts, reach, warn)
 	defer d.close()
 	errs := d.connect(ctx)
 	addrs := d.addresses(network, errs)
@@ -46,7 +46,7 @@ func Files(ctx context.Context, hosts []hostfile.Host, files []File, network rou
 		all[i] = Outcome{Host: h, Err: errs[i]}
 	}
 	for _, f := range files {
-		group := relay.NewGroup(f.Source, f.Place, len(hosts), opts.Trace, warn)
+		group := relay.NewGroup(f.Source, f.Place, len(hosts), reach.Trace, warn)
 		group.Count(meter)
 		var work sync.WaitGroup
 		for i := range hosts {
@@ -77,8 +77,8 @@ type Back struct {
 // makes, by index of the host. warn gets lines for the user. It leaves nothing running. The result
 // is in the order of hosts.
 func FilesBack(ctx context.Context, hosts []hostfile.Host, ask wire.Fetch, open func(i int) (fetch.Folder, error),
-	opts survey.Options, warn func(string), meter relay.Meter) []Back {
-	d := newDelivery(hosts, opts, warn)
+	reach survey.Reach, warn func(string), meter relay.Meter) []Back {
+	d := newDelivery(hosts, reach, warn)
 	defer d.close()
 	all := make([]Back, len(hosts))
 	var work sync.WaitGroup
@@ -98,16 +98,16 @@ func FilesBack(ctx context.Context, hosts []hostfile.Host, ask wire.Fetch, open 
 
 type delivery struct {
 	hosts    []hostfile.Host
-	opts     survey.Options
+	reach    survey.Reach
 	warn     func(string)
 	conns    []session.Host // by index of the host, as are sessions
 	sessions []*session.Session
 }
 
-func newDelivery(hosts []hostfile.Host, opts survey.Options, warn func(string)) *delivery {
+func newDelivery(hosts []hostfile.Host, reach survey.Reach, warn func(string)) *delivery {
 	return &delivery{
 		hosts:    hosts,
-		opts:     opts,
+		reach:    reach,
 		warn:     warn,
 		sessions: make([]*session.Session, len(hosts)),
 		conns:    make([]session.Host, len(hosts)),
@@ -116,13 +116,13 @@ func newDelivery(hosts []hostfile.Host, opts survey.Options, warn func(string)) 
 
 // connect starts an agent on each host. The result has an error for each that failed.
 func (d *delivery) connect(ctx context.Context) []error {
-	if d.opts.StartTimeout > 0 {
+	if d.reach.StartTimeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, d.opts.StartTimeout,
-			fmt.Errorf("no answer within %v (--start-timeout)", d.opts.StartTimeout))
+		ctx, cancel = context.WithTimeoutCause(ctx, d.reach.StartTimeout,
+			fmt.Errorf("no answer within %v (--start-timeout)", d.reach.StartTimeout))
 		defer cancel()
 	}
-	stager := session.NewStager(d.opts.Exe, d.opts.StartTimeout, d.opts.Trace, relay.NoMeter{})
+	stager := session.NewStager(d.reach.Exe, d.reach.StartTimeout, d.reach.Trace, relay.NoMeter{})
 	stager.Hosts = len(d.hosts)
 	names := make([]string, len(d.hosts))
 	for i, h := range d.hosts {
@@ -130,7 +130,7 @@ func (d *delivery) connect(ctx context.Context) []error {
 	}
 	return connect.EveryHost(ctx, names, d.warn, connect.Step{Doing: "connecting",
 		Do: func(ctx context.Context, i int) (err error) {
-			d.conns[i], err = d.opts.Dial(ctx, d.hosts[i])
+			d.conns[i], err = d.reach.Dial(ctx, d.hosts[i])
 			return err
 		}}, connect.Step{Doing: "starting its agent", Do: func(ctx context.Context, i int) (err error) {
 		d.sessions[i], err = stager.Agent(ctx, d.conns[i], session.Identity{Host: &plan.Host{Host: d.hosts[i]}})

@@ -14,15 +14,15 @@ import (
 	"github.com/gorun/gorun/launcher/session"
 )
 
-// Options are how hosts are reached.
-type Options struct {
+// Reach is how hosts are reached.
+type Reach struct {
 	Dial         func(ctx context.Context, h hostfile.Host) (session.Host, error)
 	Exe          session.Executable
-	StartTimeout time.Duration // until an agent has answered; 0: no limit
-	Trace        func(format string, args ...any)
-	Note         func(string) // gets a line about slow hosts; nil: none is wanted
+	StartTimeout time.Duration                    // until an agent has answered; 0: no limit
+	Trace        func(format string, args ...any) // gets details; nil: none are wanted
+	Note         func(string)                     // gets one line for the user at a time; nil: none are wanted
 	// GPUProgram returns gorun-gpu, compressed, for a host that lacks it; empty: there is none.
-	// nil: it is never sent.
+	// It is called once for each such host. nil: it is never sent.
 	GPUProgram func() ([]byte, error)
 }
 
@@ -37,9 +37,9 @@ type Checked struct {
 
 // Check connects to all hosts in parallel and starts an agent on each. It leaves nothing running.
 // The result is in the order of hosts.
-func Check(ctx context.Context, hosts []hostfile.Host, opts Options) []Checked {
+func Check(ctx context.Context, hosts []hostfile.Host, reach Reach) []Checked {
 	checked := make([]Checked, len(hosts))
-	for i, o := range onAll(ctx, hosts, opts, func(_ context.Context, i int, s *session.Session) error {
+	for i, o := range onAll(ctx, hosts, reach, func(_ context.Context, i int, s *session.Session) error {
 		checked[i].Machine = prose.Printable(s.Hello.Hostname)
 		return nil
 	}) {
@@ -63,15 +63,18 @@ type visit struct {
 
 // onAll connects to all hosts in parallel and calls ask with a session with each. It leaves nothing
 // running. The result is in the order of hosts.
-func onAll(ctx context.Context, hosts []hostfile.Host, opts Options,
+func onAll(ctx context.Context, hosts []hostfile.Host, reach Reach,
 	ask func(ctx context.Context, i int, s *session.Session) error) []visit {
-	if opts.StartTimeout > 0 {
-		late := fmt.Errorf("no answer within %v (--start-timeout)", opts.StartTimeout)
-		timed, cancel := context.WithTimeoutCause(ctx, opts.StartTimeout, late)
+	if reach.Trace == nil {
+		reach.Trace = func(string, ...any) {}
+	}
+	if reach.StartTimeout > 0 {
+		late := fmt.Errorf("no answer within %v (--start-timeout)", reach.StartTimeout)
+		timed, cancel := context.WithTimeoutCause(ctx, reach.StartTimeout, late)
 		defer cancel()
 		ctx = timed
 	}
-	stager := session.NewStager(opts.Exe, opts.StartTimeout, opts.Trace, session.NoMeter{})
+	stager := session.NewStager(reach.Exe, reach.StartTimeout, reach.Trace, session.NoMeter{})
 	stager.Hosts = len(hosts)
 	names := make([]string, len(hosts))
 	visits := make([]visit, len(hosts))
@@ -82,8 +85,8 @@ func onAll(ctx context.Context, hosts []hostfile.Host, opts Options,
 		v := &visits[i]
 		v.began = time.Now()
 		defer v.stop()
-		opts.Trace("%s: connecting", names[i])
-		if v.conn, err = opts.Dial(ctx, hosts[i]); err == nil {
+		reach.Trace("%s: connecting", names[i])
+		if v.conn, err = reach.Dial(ctx, hosts[i]); err == nil {
 			v.address = sshdAddress(v.conn)
 		}
 		return err
@@ -95,7 +98,7 @@ func onAll(ctx context.Context, hosts []hostfile.Host, opts Options,
 			v.conn.Close()
 			return err
 		}
-		opts.Trace("%s: agent %d on %s", names[i], v.agent.Hello.PID, v.agent.Hello.Hostname)
+		reach.Trace("%s: agent %d on %s", names[i], v.agent.Hello.PID, v.agent.Hello.Hostname)
 		return nil
 	}
 	answer := func(ctx context.Context, i int) error {
@@ -105,7 +108,7 @@ func onAll(ctx context.Context, hosts []hostfile.Host, opts Options,
 		defer v.agent.Close()
 		return ask(ctx, i, v.agent)
 	}
-	for i, err := range connect.EveryHost(ctx, names, opts.Note, connect.Step{Doing: "connecting", Do: dial},
+	for i, err := range connect.EveryHost(ctx, names, reach.Note, connect.Step{Doing: "connecting", Do: dial},
 		connect.Step{Doing: "starting its agent", Do: start}, connect.Step{Doing: "answering", Do: answer}) {
 		visits[i].err = err
 	}

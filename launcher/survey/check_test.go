@@ -23,8 +23,8 @@ func executable() session.Executable {
 	}}
 }
 
-// optionsFor are options by which m is reached; if it serves nothing, it is down.
-func optionsFor(t *testing.T, m *fake.Machine) Options {
+// reachOf is how m is reached; if it serves nothing, it is down.
+func reachOf(t *testing.T, m *fake.Machine) Reach {
 	exe := executable()
 	m.Disk = fake.NewDisk(map[string]string{exe.Path: "build " + exe.Build})
 	dial := func(context.Context, hostfile.Host) (session.Host, error) {
@@ -33,7 +33,7 @@ func optionsFor(t *testing.T, m *fake.Machine) Options {
 		}
 		return m, nil
 	}
-	return Options{
+	return Reach{
 		Dial:         dial,
 		Exe:          exe,
 		StartTimeout: 20 * time.Second,
@@ -83,7 +83,7 @@ func TestCheck(t *testing.T) {
 		for _, name := range []string{"good", "down", "mute", "bare", "full"} {
 			hosts = append(hosts, hostfile.Host{Name: name})
 		}
-		opts := Options{
+		reach := Reach{
 			Dial:         dial,
 			Exe:          executable(),
 			StartTimeout: 20 * time.Second,
@@ -91,7 +91,7 @@ func TestCheck(t *testing.T) {
 			Note:         say,
 		}
 		got := ""
-		for _, c := range Check(t.Context(), hosts, opts) {
+		for _, c := range Check(t.Context(), hosts, reach) {
 			got += fmt.Sprintf("%s %s %v %v\n", c.Host.Name, c.Machine, c.Took.Round(time.Second), c.Err)
 		}
 		want := "good machine 0s <nil>\ndown  0s connection refused\nmute  20s no answer within 20s " +

@@ -17,10 +17,10 @@ type GPUs struct {
 
 // Inventory lists the GPUs of all hosts in parallel. Hosts with GPUs that lack gorun-gpu get it. It
 // leaves nothing running, and no file but gorun. The result is in the order of hosts.
-func Inventory(ctx context.Context, hosts []hostfile.Host, opts Options) []GPUs {
+func Inventory(ctx context.Context, hosts []hostfile.Host, reach Reach) []GPUs {
 	all := make([]GPUs, len(hosts))
-	for i, o := range onAll(ctx, hosts, opts, func(ctx context.Context, i int, s *session.Session) (err error) {
-		all[i].Inventory, err = s.ListGPUs(ctx, opts.GPUProgram)
+	for i, o := range onAll(ctx, hosts, reach, func(ctx context.Context, i int, s *session.Session) (err error) {
+		all[i].Inventory, err = s.ListGPUs(ctx, reach.GPUProgram)
 		return err
 	}) {
 		all[i].Host = hosts[i]

@@ -61,14 +61,14 @@ func TestInventory(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m := &fake.Machine{Lacks: tc.lacks, Serve: tc.serve}
-				opts := optionsFor(t, m)
-				opts.GPUProgram = func() ([]byte, error) {
+				reach := reachOf(t, m)
+				reach.GPUProgram = func() ([]byte, error) {
 					if tc.name == "unreadable" {
 						return nil, broken
 					}
 					return []byte("program\x1b"), nil
 				}
-				for _, g := range Inventory(t.Context(), []hostfile.Host{{Name: tc.name}}, opts) {
+				for _, g := range Inventory(t.Context(), []hostfile.Host{{Name: tc.name}}, reach) {
 					name := "-"
 					for _, d := range g.Devices {
 						name = d.Name

@@ -22,15 +22,15 @@ type Counted struct {
 
 // Count counts a unit of all hosts in parallel: UnitCores, UnitGPUs, or one that ranks can be bound
 // to, such as wire.BindSocket. It leaves nothing running. The result is in the order of hosts.
-func Count(ctx context.Context, hosts []hostfile.Host, unit string, opts Options) []Counted {
+func Count(ctx context.Context, hosts []hostfile.Host, unit string, reach Reach) []Counted {
 	all := make([]Counted, len(hosts))
-	for i, o := range onAll(ctx, hosts, opts, func(ctx context.Context, i int, s *session.Session) error {
+	for i, o := range onAll(ctx, hosts, reach, func(ctx context.Context, i int, s *session.Session) error {
 		switch unit {
 		case UnitCores:
 			all[i].N = max(s.Hello.Cores, 1)
 			return nil
 		case UnitGPUs:
-			list, err := s.ListGPUs(ctx, opts.GPUProgram)
+			list, err := s.ListGPUs(ctx, reach.GPUProgram)
 			all[i].N = len(list.Devices)
 			return err
 		}

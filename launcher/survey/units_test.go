@@ -35,8 +35,8 @@ func TestCountOfUnits(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				opts := optionsFor(t, &fake.Machine{Serve: tc.serve, Cores: tc.cores})
-				got := Count(t.Context(), []hostfile.Host{{Name: tc.name}}, tc.unit, opts)
+				reach := reachOf(t, &fake.Machine{Serve: tc.serve, Cores: tc.cores})
+				got := Count(t.Context(), []hostfile.Host{{Name: tc.name}}, tc.unit, reach)
 				if text := fmt.Sprint(got[0].N, " ", got[0].Err); text != tc.want || got[0].Host.Name != tc.name {
 					t.Errorf("%s\nwant %s", text, tc.want)
 				}

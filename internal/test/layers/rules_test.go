@@ -192,7 +192,7 @@ func layers() []layer {
 		{folder: "cmd/gorun/internal/examine", may: []string{"gpu", "hostfile", "cmd/gorun/internal/ui",
 			"internal/usage",
 			"internal/doctor", "internal/doctor/probe", "internal/prose", "internal/sight/chart", "launcher",
-			"launcher/plan", "ssh"},
+			"launcher/plan", "launcher/survey", "ssh"},
 			why: "it is handed hosts and connections, and runs probes there"},
 		{folder: "cmd/gorun/internal/files", may: []string{"hostfile", "cmd/gorun/internal/ui", "internal/usage",
 			"internal/prose", "internal/files/fetch", "internal/files/relay", "internal/net/wire",

@@ -22,6 +22,7 @@ import (
 	"github.com/gorun/gorun/internal/usage"
 	"github.com/gorun/gorun/launcher"
 	"github.com/gorun/gorun/launcher/plan"
+	"github.com/gorun/gorun/launcher/survey"
 	"github.com/gorun/gorun/ssh"
 )
 
@@ -234,7 +235,7 @@ func (e *Examiner) askGPUs(ctx context.Context, hosts []hostfile.Host, into map[
 	}
 	e.bound(&opts)
 	opts.Dial = e.connections.dial(opts.Dial, func(context.Context, hostfile.Host, launcher.Host) error { return nil })
-	for _, found := range launcher.Inventory(ctx, with, opts) {
+	for _, found := range survey.Inventory(ctx, with, opts.Reach) {
 		h := into[found.Host.Name]
 		h.GPUs = found.Devices[:min(len(found.Devices), maxGPUs)]
 		known := slices.ContainsFunc(h.GPUs, func(d gpu.Device) bool { return d.Health != nil })
@@ -288,7 +289,7 @@ func (e *Examiner) logIn(ctx context.Context, hosts []hostfile.Host, into map[st
 			return nil
 		})(ctx, h)
 	}
-	for _, c := range launcher.Check(ctx, hosts, opts) {
+	for _, c := range survey.Check(ctx, hosts, opts.Reach) {
 		if c.Err != nil {
 			fail(into, c.Host.Name, c.Err)
 		}

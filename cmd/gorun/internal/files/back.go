@@ -83,7 +83,7 @@ func pattern(named string) (wire.FetchFrom, error) {
 
 // Bring copies files of hosts to this machine, into a folder for each host if there are several.
 // The failed hosts are reported; the code is 1 if there are any.
-func Bring(ctx context.Context, r Request, hosts []hostfile.Host, opts survey.Options, console *ui.UI) (code int,
+func Bring(ctx context.Context, r Request, hosts []hostfile.Host, reach survey.Reach, console *ui.UI) (code int,
 	err error) {
 	began := time.Now()
 	hosts = distinct(hosts)
@@ -100,7 +100,7 @@ func Bring(ctx context.Context, r Request, hosts []hostfile.Host, opts survey.Op
 	progress := ui.NewProgress(console, "copying")
 	backs := deliver.FilesBack(ctx, hosts, wire.Fetch{From: r.From}, func(i int) (fetch.Folder, error) {
 		return fetch.OpenFolder(dir(i))
-	}, opts, func(line string) { console.Warningf("%s", line) }, progress)
+	}, reach, func(line string) { console.Warningf("%s", line) }, progress)
 	progress.Close()
 	for i, b := range backs {
 		for _, note := range b.Notes {

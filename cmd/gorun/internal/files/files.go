@@ -122,7 +122,7 @@ func closeAll(files []deliver.File) {
 }
 
 // Copy copies the files to hosts. The failed hosts are reported; the code is 1 if there are any.
-func Copy(ctx context.Context, r Request, hosts []hostfile.Host, network route.Network, opts survey.Options,
+func Copy(ctx context.Context, r Request, hosts []hostfile.Host, network route.Network, reach survey.Reach,
 	console *ui.UI) (code int, err error) {
 	began := time.Now()
 	files, size, err := r.open()
@@ -134,7 +134,7 @@ func Copy(ctx context.Context, r Request, hosts []hostfile.Host, network route.N
 	var fed int64
 	var failed []launcher.HostError
 	progress := ui.NewProgress(console, "copying")
-	outcomes := deliver.Files(ctx, distinct(hosts), files, network, opts, func(line string) {
+	outcomes := deliver.Files(ctx, distinct(hosts), files, network, reach, func(line string) {
 		console.Warningf("%s", line)
 	}, progress)
 	progress.Close()

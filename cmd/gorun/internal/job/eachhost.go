@@ -168,6 +168,10 @@ func (c *hostCommands) options(hosts []hostfile.Host, command string) (launcher.
 			prefixes[r.Rank] = fmt.Appendf(nil, "%s: ", h.Name)
 		}
 	}
+	by := c.opts.Reach
+	by.Dial = dial
+	by.Note = c.once
+	by.GPUProgram = nil // the command gets no GPUs
 	return launcher.Options{
 		Programs:  []launcher.Program{program},
 		Env:       c.opts.Env,
@@ -175,8 +179,7 @@ func (c *hostCommands) options(hosts []hostfile.Host, command string) (launcher.
 		Python:    c.opts.Python,
 		Settings:  launcher.Settings{Bare: true, NoNewPrivileges: c.opts.NoNewPrivileges},
 		GPUs:      launcher.GPURequest{Leave: true},
-		Dial:      dial,
-		Exe:       c.opts.Exe,
+		Reach:     by,
 		Where:     c.opts.Where,
 		Stdout:    c.opts.Stdout,
 		Stderr:    c.opts.Stderr,
@@ -186,9 +189,6 @@ func (c *hostCommands) options(hosts []hostfile.Host, command string) (launcher.
 			CutMark:  c.opts.CutMark,
 			LastMark: c.opts.LastMark,
 		},
-		StartTimeout: c.opts.StartTimeout,
-		Grace:        c.opts.Grace,
-		Note:         c.once,
-		Trace:        c.opts.Trace,
+		Grace: c.opts.Grace,
 	}, where, nil
 }

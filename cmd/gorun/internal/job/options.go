@@ -61,21 +61,28 @@ func launchOptions(o *settings.Options, plan launcher.Plan, env environment, io 
 		MPIHelper:      mpi,
 		ReportBindings: o.ReportBindings,
 		GPUs:           o.GPUsPerRank.GPURequest,
-		GPUProgram:     installed.GPUProgram(exe.Path),
-		Dial:           dial,
-		Exe:            exe,
-		StartTimeout:   time.Duration(o.StartTimeout),
+		Reach:          reach(o, exe, dial, console),
 		MPITimeout:     time.Duration(o.MPITimeout),
 		Grace:          time.Duration(o.Grace),
 		Codes:          o.Codes,
 		Tolerate:       launcher.Tolerance(o.KeepGoing),
-		Note:           func(text string) { console.Notef("%s", text) },
-		Trace:          console.Tracef,
 	}
 	if opts.StdinRank, err = o.Stdin.Rank(plan.Size); err != nil {
 		return launcher.Options{}, err
 	}
 	return opts, outputOptions(&opts, o, plan, io)
+}
+
+// reach returns how the hosts of a run are reached.
+func reach(o *settings.Options, exe launcher.Executable, dial launcher.Dialer, console *ui.UI) launcher.Reach {
+	return launcher.Reach{
+		Dial:         dial,
+		Exe:          exe,
+		StartTimeout: time.Duration(o.StartTimeout),
+		Trace:        console.Tracef,
+		Note:         func(text string) { console.Notef("%s", text) },
+		GPUProgram:   installed.GPUProgram(exe.Path),
+	}
 }
 
 // togetherIn returns the transport's options for a job. Its Slurm nodes share a step unless the job
@@ -170,26 +177,19 @@ func UnitCounter(o *settings.Options, console *ui.UI) hosts.Counter {
 		if err != nil {
 			return nil, err
 		}
-		opts := launcher.Options{
-			Dial:         dial,
-			Exe:          exe,
-			Trace:        console.Tracef,
-			Note:         func(text string) { console.Notef("%s", text) },
-			GPUProgram:   installed.GPUProgram(exe.Path),
-			StartTimeout: time.Duration(o.StartTimeout),
-		}
+		by := reach(o, exe, dial, console)
 		console.Tracef("counting the units of %s", prose.Count(len(hosts), "host"))
 		switch unit {
 		case settings.UnitAuto:
-			return launcher.Count(ctx, hosts, survey.UnitCores, opts)
+			return launcher.Count(ctx, hosts, survey.UnitCores, by)
 		case settings.UnitGPU, settings.UnitGPUOrOne:
-			return launcher.Count(ctx, hosts, survey.UnitGPUs, opts)
+			return launcher.Count(ctx, hosts, survey.UnitGPUs, by)
 		case settings.UnitGPUOrCore:
-			gpus, err := launcher.Count(ctx, hosts, survey.UnitGPUs, opts)
+			gpus, err := launcher.Count(ctx, hosts, survey.UnitGPUs, by)
 			if err != nil || !slices.Contains(gpus, 0) {
 				return gpus, err
 			}
-			cores, err := launcher.Count(ctx, hosts, survey.UnitCores, opts)
+			cores, err := launcher.Count(ctx, hosts, survey.UnitCores, by)
 			for i := range cores {
 				if gpus[i] > 0 {
 					cores[i] = gpus[i]
@@ -197,6 +197,6 @@ func UnitCounter(o *settings.Options, console *ui.UI) hosts.Counter {
 			}
 			return cores, err
 		}
-		return launcher.Count(ctx, hosts, unit, opts)
+		return launcher.Count(ctx, hosts, unit, by)
 	}
 }

@@ -12,12 +12,12 @@ import (
 
 	"github.com/gorun/gorun/gpu"
 	"github.com/gorun/gorun/internal/prose"
-	"github.com/gorun/gorun/launcher"
+	"github.com/gorun/gorun/launcher/survey"
 )
 
 // WriteGPUs writes a line per GPU, with a dash for unknown values. With more, it adds topology, MIG
 // instances and processes.
-func WriteGPUs(out io.Writer, all []launcher.GPUs, more bool) error {
+func WriteGPUs(out io.Writer, all []survey.GPUs, more bool) error {
 	count := 0
 	err := WriteColumns(out, func(table io.Writer) {
 		fmt.Fprintln(table, "host\tgpu\tname\tused\tmemory\tbusy\tnuma\tmig\tuuid\tnvlinks")
@@ -49,7 +49,7 @@ func WriteGPUs(out io.Writer, all []launcher.GPUs, more bool) error {
 
 // writeGPUsMore writes a host's topology matrix, as nvidia-smi topo -m does, and its MIG instances
 // and processes.
-func writeGPUsMore(out io.Writer, g launcher.GPUs) error {
+func writeGPUsMore(out io.Writer, g survey.GPUs) error {
 	return WriteColumns(out, func(table io.Writer) {
 		if len(g.Devices) == 0 {
 			return

@@ -9,13 +9,13 @@ import (
 	"github.com/gorun/gorun/gpu"
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/test/must"
-	"github.com/gorun/gorun/launcher"
+	"github.com/gorun/gorun/launcher/survey"
 )
 
 // someGPUs returns hosts with every value that the table shows.
-func someGPUs() []launcher.GPUs {
-	on := func(name string, devices ...gpu.Device) launcher.GPUs {
-		return launcher.GPUs{Host: hostfile.Host{Name: name}, Inventory: gpu.Inventory{Devices: devices}}
+func someGPUs() []survey.GPUs {
+	on := func(name string, devices ...gpu.Device) survey.GPUs {
+		return survey.GPUs{Host: hostfile.Host{Name: name}, Inventory: gpu.Inventory{Devices: devices}}
 	}
 	links := func(index int) gpu.Device {
 		d := gpu.Device{
@@ -56,7 +56,7 @@ func someGPUs() []launcher.GPUs {
 	}
 	failed := on("f3")
 	failed.Err = errors.New("connection refused")
-	return []launcher.GPUs{on("f1", first, second, bare), on("f2"), failed}
+	return []survey.GPUs{on("f1", first, second, bare), on("f2"), failed}
 }
 
 func TestTableOfGPUs(t *testing.T) {
