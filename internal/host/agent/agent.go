@@ -204,7 +204,7 @@ func (a *agent) run(ctx context.Context, frames *wire.Reader) error {
 			a.sendHeartbeat()
 			a.tick()
 		case <-a.line.due():
-			a.apply(a.line.read())
+			a.apply(a.line.event())
 		case <-kill:
 			a.apply(eventTick{})
 		}

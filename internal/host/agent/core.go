@@ -7,7 +7,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/gorun/gorun/internal/host/link"
 	"github.com/gorun/gorun/internal/net/wire"
 )
 
@@ -65,7 +64,7 @@ type (
 	eventAborted struct{ ending []int }         // ranks are told to abort, and some are ending
 	eventHeard   struct{}                       // a frame from the launcher, or none could be read
 	eventTick    struct{}                       // time passed
-	eventReading struct{ reading link.Reading } // state of the connection to the launcher
+	eventReading struct{ reading lineReading }  // state of the connection to the launcher
 	eventSuspend struct{ suspended bool }       // the launcher is about to be suspended, or goes on
 	eventRunning struct {                       // these ranks were started, or an eventExited follows
 		ranks   []int
@@ -133,7 +132,7 @@ type core struct {
 	finished  bool
 	killAt    time.Duration // time of the KILL, while stopping
 	heard     time.Duration // time of the launcher's last frame
-	network   link.Monitor
+	network   networkMonitor
 	suspended bool  // the user suspended the launcher, and with it the ranks
 	blamed    int64 // number of ranks that ran out of memory
 }
@@ -208,8 +207,8 @@ func (e eventSignal) step(c *core, _ time.Duration) []action {
 }
 
 func (e eventReading) step(c *core, now time.Duration) []action {
-	if silent := c.network.Dead(e.reading, now); silent > 0 {
-		return c.loseSilentLauncher(link.Describe(silent), now)
+	if silent := c.network.dead(e.reading, now); silent > 0 {
+		return c.loseSilentLauncher(describeDeath(silent), now)
 	}
 	return nil
 }

@@ -10,7 +10,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/gorun/gorun/internal/host/link"
 	"github.com/gorun/gorun/internal/test/check"
 )
 
@@ -70,7 +69,7 @@ func TestCore(t *testing.T) {
 	const stop = "1s TERM 4, 1s CONT 4, 1s TERM 5, 1s CONT 5"
 	stopAt := func(grace time.Duration, second float64) at { return at{second, eventStop{grace}} }
 	lost := func(second float64) at { return at{second, eventLost{}} }
-	look := func(r link.Reading, second float64) at { return at{second, eventReading{r}} }
+	look := func(r lineReading, second float64) at { return at{second, eventReading{r}} }
 	suspend := func(second float64) at { return at{second, eventSuspend{true}} }
 	resume := func(second float64) at { return at{second, eventSuspend{false}} }
 	killed := func(rank int, second float64) at { return at{second, eventExited{rank: rank, signal: 9}} }
@@ -134,12 +133,12 @@ func TestCore(t *testing.T) {
 			"1m1s abandon, 1m1s TERM 4, 1m1s CONT 4, 1m1s TERM 5, 1m1s CONT 5"},
 		{"signals go to those that run", []at{exited(4, 0, 1), {1, eventSignal{int(syscall.SIGUSR1)}}},
 			"1s report 4 code 0 signal 0 stopped false, 1s USR1 5"},
-		{"a dead network", []at{look(link.Reading{Acked: 1, Received: 1}, 1), look(link.Reading{
-			Acked:    1,
-			Received: 1,
-			Unacked:  1,
-			Retries:  3,
-			Heard:    6 * time.Second,
+		{"a dead network", []at{look(lineReading{acked: 1, received: 1}, 1), look(lineReading{
+			acked:    1,
+			received: 1,
+			unacked:  1,
+			retries:  3,
+			heard:    6 * time.Second,
 		}, 7.5)},
 			"7.5s abandon, 7.5s TERM 4, 7.5s CONT 4, 7.5s TERM 5, 7.5s CONT 5"},
 		{"suspended beyond the lease, and resumed", []at{suspend(1), {200, eventTick{}}, resume(201),
@@ -154,8 +153,8 @@ func TestCore(t *testing.T) {
 			"1s STOP 4, 1s STOP 5, 1s stopped, 2s TERM 4, 2s CONT 4, 2s TERM 5, 2s CONT 5, 2.5s stopped"},
 		{"the launcher is lost while ranks are suspended", []at{suspend(1), lost(2), {7, eventTick{}}},
 			"1s STOP 4, 1s STOP 5, 1s stopped, 2s abandon, 2s TERM 4, 2s CONT 4, 2s TERM 5, 2s CONT 5, 7s killtree"},
-		{"the network dies while ranks are suspended", []at{suspend(1), look(link.Reading{}, 2),
-			look(link.Reading{Unacked: 1, Retries: 3, Heard: 9 * time.Second}, 11)},
+		{"the network dies while ranks are suspended", []at{suspend(1), look(lineReading{}, 2),
+			look(lineReading{unacked: 1, retries: 3, heard: 9 * time.Second}, 11)},
 			"1s STOP 4, 1s STOP 5, 1s stopped, 11s abandon, 11s TERM 4, 11s CONT 4, 11s TERM 5, 11s CONT 5"},
 		{"an agent that was stopped itself", []at{{90, eventHeard{}}, {91, eventTick{}}, {151, eventTick{}}},
 			"2m31s abandon, 2m31s TERM 4, 2m31s CONT 4, 2m31s TERM 5, 2m31s CONT 5"},

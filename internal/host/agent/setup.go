@@ -87,7 +87,7 @@ func (s *setup) agent(ctx context.Context) (*agent, error) {
 		return nil, s.refuse(err)
 	}
 	a.starter.master = seat.HoldPort()
-	a.line = openLine(s.job)
+	a.line = lineOf(s.job)
 	a.core = newCore(configOf(s.job, s.memory, a.line != nil), a.now())
 	err = s.out.SendMessage(wire.TypeReady, wire.Ready{
 		FreePort:  a.starter.master.Number,

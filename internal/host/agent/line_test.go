@@ -1,4 +1,4 @@
-package link
+package agent
 
 import (
 	"errors"
@@ -35,30 +35,30 @@ func TestConnectionIsRead(t *testing.T) {
 		defer l.Close()
 		client, server, words := connect(t, l, 0)
 		defer client.Close()
-		line := must.Get(Open(words))(t)
-		defer line.Close()
-		before := must.Get(line.Read())(t)
+		line := must.Get(openLine(words))(t)
+		defer line.close()
+		before := must.Get(line.read())(t)
 		_, err = server.Write([]byte("beat"))
 		_, err2 := client.Write([]byte("beat beat"))
 		must.OK(t, errors.Join(err, err2))
 		lab.Until(t, "both writes to arrive", func() bool {
-			r, err := line.Read()
-			return err == nil && r.Acked == before.Acked+4 && r.Received == before.Received+9 && r.Unacked == 0
+			r, err := line.read()
+			return err == nil && r.acked == before.acked+4 && r.received == before.received+9 && r.unacked == 0
 		})
 		server.SetLinger(0)
 		server.Close()
-		lab.Until(t, "the connection to go", func() bool { _, err := line.Read(); return err != nil })
+		lab.Until(t, "the connection to go", func() bool { _, err := line.read(); return err != nil })
 		client.Close()
 		// The same ports again are another connection, even so.
 		again, other, same := connect(t, l, client.LocalAddr().(*net.TCPAddr).Port)
 		defer again.Close()
 		defer other.Close()
 		must.That(t, same == words, "%s is not %s", same, words)
-		if r, err := line.Read(); err == nil {
+		if r, err := line.read(); err == nil {
 			t.Errorf("another connection with the same ports was taken for it: %+v", r)
 		}
-		fresh := must.Get(Open(same))(t)
-		fresh.Close()
+		fresh := must.Get(openLine(same))(t)
+		fresh.close()
 	}
 }
 
@@ -71,8 +71,8 @@ func TestConnectionIsNotThere(t *testing.T) {
 		"192.0.2.1 4711 192.0.2.2 22", "fe80::1%nowhere 4711 fe80::2%nowhere 22",
 		fmt.Sprintf("127.0.0.1 1 127.0.0.1 %d", l.Addr().(*net.TCPAddr).Port), // only a listener is there
 	} {
-		if line, err := Open(words); err == nil {
-			line.Close()
+		if line, err := openLine(words); err == nil {
+			line.close()
 			t.Errorf("%q is a connection", words)
 		}
 	}
