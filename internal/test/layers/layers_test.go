@@ -106,7 +106,7 @@ func TestCheckerCanFail(t *testing.T) {
 		{"gpu/nvml/x.go", ours("gpu"), ""},
 		{"gpu/nvml/x.go", ours("hostfile"), "gpu/nvml must not import hostfile"},
 		{"internal/rankenv/x.go", ours("hostfile"), "internal/rankenv must not import hostfile"},
-		{"internal/net/wire/x.go", ours("internal/rankenv"), ""},
+		{"internal/net/wire/x.go", ours("internal/net/frames"), ""},
 		{"internal/net/wire/x.go", ours("internal/net/kv"), "internal/net/wire must not import internal/net/kv"},
 		{"internal/net/kv/x.go", ours("internal/net/wire"), "internal/net/kv must not import internal/net/wire"},
 		{"ring/x.go", ours("internal/rankenv", "ring/internal/tcp"), ""},
