@@ -77,9 +77,7 @@ func (c *Client) do(ctx context.Context, method, path string, message any) (io.R
 		return nil, err
 	}
 	if answer.StatusCode/100 != 2 {
-		defer answer.Body.Close()
-		text, _ := io.ReadAll(io.LimitReader(answer.Body, 4<<10))
-		return nil, &AnswerError{answer.StatusCode, strings.TrimSpace(string(text))}
+		return nil, refusal(answer)
 	}
 	return answer.Body, nil
 }
@@ -91,6 +89,13 @@ type AnswerError struct {
 }
 
 func (e *AnswerError) Error() string { return cmp.Or(e.Text, http.StatusText(e.Status)) }
+
+// refusal reads an unsuccessful answer, and closes it.
+func refusal(answer *http.Response) error {
+	defer answer.Body.Close()
+	text, _ := io.ReadAll(io.LimitReader(answer.Body, 4<<10))
+	return &AnswerError{answer.StatusCode, strings.TrimSpace(string(text))}
+}
 
 // Job returns the description of the job.
 func (c *Client) Job(ctx context.Context) (Job, error) { return c.describe(ctx, "/v1/job") }

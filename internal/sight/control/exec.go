@@ -95,9 +95,7 @@ func (c *Client) Upgrade(ctx context.Context, path string, message any) (net.Con
 		answer, err = http.ReadResponse(read, r)
 	}
 	if err == nil && answer.StatusCode != http.StatusSwitchingProtocols {
-		text, _ := io.ReadAll(io.LimitReader(answer.Body, 4<<10))
-		answer.Body.Close()
-		err = &AnswerError{answer.StatusCode, strings.TrimSpace(string(text))}
+		err = refusal(answer)
 	}
 	if !stop() {
 		err = context.Cause(ctx)
