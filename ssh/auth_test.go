@@ -226,7 +226,16 @@ func certified(t *testing.T) (s *server, files *clientFiles, line string) {
 }
 
 func TestAuthByCertificate(t *testing.T) {
-	_, files, line := certified(t)
+	s, files, line := certified(t)
+	var auth *AuthError
+	if _, err := Dial(t.Context(), files.Config()); !errors.As(err, &auth) {
+		t.Errorf("without the certificate: %v", err)
+	}
+	named := filepath.Join(t.TempDir(), "issued today.pub")
+	writeFile(t, named, line)
+	files.write(t, s, `CertificateFile "`+named+`"`)
+	dialTest(t, files)
+	files.write(t, s)
 	writeFile(t, files.identity+"-cert.pub", line)
 	dialTest(t, files)
 }

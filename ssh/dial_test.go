@@ -9,7 +9,6 @@ import (
 	"net"
 	"os"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -52,14 +51,6 @@ func TestDialUnresolved(t *testing.T) {
 	assertHint(t, err, "getent hosts no-such-host.invalid")
 }
 
-func TestDialErrorSorting(t *testing.T) {
-	target := Target{"h", "10.0.0.1:22"}
-	var unreachable *UnreachableError
-	err := dialError(target, &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded})
-	check.That(t, errors.As(err, &unreachable) && errors.Is(err, errTimeout), "a timeout is %v", err)
-	assertHint(t, err, "ping 10.0.0.1", "port 22")
-}
-
 // TestDialUnanswered dials a listener whose queue is full: the kernel then drops
 // what comes, as a firewall would.
 func TestDialUnanswered(t *testing.T) {
@@ -72,6 +63,7 @@ func TestDialUnanswered(t *testing.T) {
 	within(t, hangLimit, "Dial", func() { _, err = Dial(t.Context(), config) })
 	var unreachable *UnreachableError
 	must.That(t, errors.As(err, &unreachable) && errors.Is(err, errTimeout), "err is %v", err)
+	assertHint(t, err, "ping 127.0.0.1", fmt.Sprint("port ", port))
 }
 
 // fullListener returns the port of a listener that takes no more connections.
@@ -128,23 +120,6 @@ func TestDialDroppedBeforeBanner(t *testing.T) {
 	assertHint(t, err, "MaxStartups")
 }
 
-func TestDialTextBeforeBanner(t *testing.T) {
-	for _, lines := range []int{1, 50, 300} {
-		_, files := newServer(t, func(s *server) {
-			s.wrap = func(conn net.Conn) net.Conn {
-				io.WriteString(conn, strings.Repeat(strings.Repeat("x", 200)+"\r\n", lines))
-				return conn
-			}
-		})
-		c, err := Dial(t.Context(), files.Config())
-		if err != nil {
-			t.Errorf("%d lines: %v", lines, err)
-			continue
-		}
-		c.Close()
-	}
-}
-
 func TestDialNoCommonAlgorithm(t *testing.T) {
 	_, files := newServer(t, func(s *server) {
 		s.config.KeyExchanges = []string{"diffie-hellman-group14-sha1"}
@@ -158,91 +133,15 @@ func TestDialNoCommonAlgorithm(t *testing.T) {
 }
 
 func TestDialCancelled(t *testing.T) {
-	arrived := make(chan struct{})
-	_, files := newServer(t, func(s *server) {
-		s.wrap = func(conn net.Conn) net.Conn { close(arrived); return &stallConn{Conn: conn, left: new(atomic.Int64)} }
-	})
+	files, stalled := stallingServer(t, "accept", "stop")
 	cause := errors.New("the user had enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
-	go func() { <-arrived; cancel(cause) }()
+	go func() { <-stalled; cancel(cause) }()
 	within(t, hangLimit, "Dial", func() {
 		if _, err := Dial(ctx, files.Config()); !errors.Is(err, cause) {
 			t.Errorf("err is %v", err)
 		}
 	})
-}
-
-// stallConn passes a number of writes, then blocks until it is closed, or closes itself.
-type stallConn struct {
-	net.Conn
-	left *atomic.Int64
-	drop bool
-}
-
-func (c *stallConn) Write(p []byte) (int, error) {
-	if c.left.Add(-1) < 0 {
-		if c.drop {
-			c.Conn.Close()
-			return 0, net.ErrClosed
-		}
-		io.Copy(io.Discard, c.Conn) // until the client gives up
-		return 0, net.ErrClosed
-	}
-	return c.Conn.Write(p)
-}
-
-// TestStalls has the server fall silent, or hang up, after each of its packets
-// in turn: banner, key exchange, authentication, channel open, exec reply, data.
-// Everything must end within its bound and say in which phase.
-func TestStalls(t *testing.T) {
-	must.HaveTime(t)
-	for _, drop := range []bool{false, true} {
-		phases := map[string]int{}
-		finished := false
-		for n := int64(0); n < 40 && !finished; n++ {
-			finished = stallAfter(t, n, drop, phases)
-		}
-		check.That(t, finished, "40 packets were not enough to run a command")
-		for _, phase := range []string{PhaseBanner, PhaseKex, PhaseAuth, "run"} {
-			check.That(t, phases[phase] != 0, "drop %v: no stall in phase %q: %v", drop, phase, phases)
-		}
-	}
-}
-
-func stallAfter(t *testing.T, n int64, drop bool, phases map[string]int) (finished bool) {
-	t.Helper()
-	left := &atomic.Int64{}
-	left.Store(n)
-	s, files := newServer(t, func(s *server) {
-		s.wrap = func(conn net.Conn) net.Conn { return &stallConn{conn, left, drop} }
-	})
-	defer s.close()
-	config := files.Config()
-	config.HandshakeTimeout = 300 * time.Millisecond
-	within(t, hangLimit, fmt.Sprintf("stall after %d", n), func() {
-		c, err := Dial(t.Context(), config)
-		var handshake *HandshakeError
-		if err != nil {
-			if !errors.As(err, &handshake) {
-				t.Errorf("stall after %d: %v (%T)", n, err, err)
-				return
-			}
-			phases[handshake.Phase]++
-			return
-		}
-		err = c.Run(timeout(t, 300*time.Millisecond), []string{"echo", "hello"}, nil, nil, nil)
-		c.Close()
-		var lost *LostError
-		switch {
-		case err == nil:
-			finished = true
-		case errors.Is(err, context.DeadlineExceeded), errors.As(err, &lost):
-			phases["run"]++
-		default:
-			t.Errorf("stall after %d: Run says %v (%T)", n, err, err)
-		}
-	})
-	return finished
 }
 
 func TestProxyCommand(t *testing.T) {

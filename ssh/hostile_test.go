@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"os"
@@ -369,11 +368,4 @@ func deviation(script []byte) func([]byte) [][]byte {
 		}
 		return out
 	}
-}
-
-func TestDeviationCanChangeAll(t *testing.T) {
-	got := deviation([]byte{0, 0, 1, 0, 2, 0, 1, 4, 0})
-	first := got([]byte{9, 9})
-	second := got([]byte{9})
-	check.That(t, fmt.Sprint(first, second) == "[[9 11] [9 11]] []", "%v %v", first, second)
 }

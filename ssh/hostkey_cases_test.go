@@ -12,6 +12,7 @@ import (
 	"time"
 
 	xssh "golang.org/x/crypto/ssh"
+	xknownhosts "golang.org/x/crypto/ssh/knownhosts"
 
 	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
@@ -97,7 +98,7 @@ func TestHostKeysAreJudgedAsByOpenSSH(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		server  string // its certificate
-		known   string // NAME is [127.0.0.1]:port
+		known   string // NAME is [127.0.0.1]:port, HASHED its hash
 		revoked string // RevokedHostKeys
 		accept  bool
 	}{
@@ -110,6 +111,13 @@ func TestHostKeysAreJudgedAsByOpenSSH(t *testing.T) {
 		{"changed with the port, known without", "none", "NAME " + other + "127.0.0.1 " + host, "", false},
 		{"pattern", "none", "[127.*]:* " + host, "", true},
 		{"negated", "none", "!NAME,!127.*,* " + host, "", false},
+		{"hashed", "none", "HASHED " + host, "", true},
+		{"changed, hashed", "none", "HASHED " + other, "", false},
+		{"in a list of names", "none", "a,!b,NAME " + host, "", true},
+		{"after lines that are none", "none",
+			"# x\n\nNAME ssh-unheard-of AAAA\nNAME 1024 35 1234\n|1|bad|hash " + other + "@unheard-of NAME " +
+				other + "\tNAME " + strings.TrimSpace(host) + " a comment\r\n", "", true},
+		{"commented out", "none", "# NAME " + host, "", false},
 		{"revoked", "none", "NAME " + host + "@revoked * " + host, "", false},
 		{"revoked by name", "none", "NAME " + host + "@revoked NAME " + host, "", false},
 		{"revoked for another host", "none", "NAME " + host + "@revoked elsewhere " + host, "", true},
@@ -163,8 +171,9 @@ func TestHostKeysAreJudgedAsByOpenSSH(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			files := l.servers[tt.server]
-			writeFile(t, files.known, strings.ReplaceAll(tt.known, "NAME",
-				fmt.Sprintf("[127.0.0.1]:%d", l.ports[tt.server])))
+			name := fmt.Sprintf("[127.0.0.1]:%d", l.ports[tt.server])
+			writeFile(t, files.known,
+				strings.NewReplacer("NAME", name, "HASHED", xknownhosts.HashHostname(name)).Replace(tt.known))
 			config := fmt.Sprintf("Host *\n  RevokedHostKeys %s\nHost h\n  HostName 127.0.0.1\n  Port %d\n  User "+
 				"someone\n  IdentityFile %s\n  IdentitiesOnly yes\n"+
 				"  IdentityAgent none\n  UserKnownHostsFile %s\n  GlobalKnownHostsFile /dev/null\n",

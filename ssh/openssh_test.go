@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	xssh "golang.org/x/crypto/ssh"
-	xknownhosts "golang.org/x/crypto/ssh/knownhosts"
 
 	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
@@ -61,22 +59,6 @@ func TestOpenSSHRunAndPut(t *testing.T) {
 	}
 }
 
-func TestOpenSSHAuthFailure(t *testing.T) {
-	hosts := lab.MustLoopback(t, lab.Spec{},
-		lab.Spec{Options: []string{"PubkeyAuthentication no", "PasswordAuthentication yes"}})
-	wrong := filepath.Join(t.TempDir(), "wrong")
-	key := writeKey(t, wrong)
-	config := clientConfigFile(t, hosts, "IdentityFile "+wrong)
-	_, err := Dial(t.Context(), Config{Host: "f1", ConfigFile: config})
-	var auth *AuthError
-	if !errors.As(err, &auth) || len(auth.Tried) != 1 ||
-		auth.Tried[0].Fingerprint != xssh.FingerprintSHA256(key.PublicKey()) {
-		t.Errorf("err is %v", err)
-	}
-	_, err = Dial(t.Context(), Config{Host: "f2", ConfigFile: hosts.ConfigFile})
-	check.That(t, errors.As(err, &auth) && len(auth.Tried) == 0, "err is %v", err)
-}
-
 // clientConfigFile writes the lab's ssh_config anew, with other options than the
 // lab's own for all hosts. Host names and ports stay.
 func clientConfigFile(t *testing.T, hosts *lab.Cluster, options ...string) string {
@@ -95,104 +77,6 @@ func clientConfigFile(t *testing.T, hosts *lab.Cluster, options ...string) strin
 	path := filepath.Join(t.TempDir(), "ssh_config")
 	writeFile(t, path, string(text))
 	return path
-}
-
-func TestOpenSSHHostKeys(t *testing.T) {
-	kinds := []string{"ed25519", "ecdsa", "rsa"}
-	hosts := lab.MustLoopback(t, lab.Spec{Keys: kinds}, lab.Spec{})
-	h := hosts.Hosts[0]
-	name := fmt.Sprintf("[%s]:%d", h.Addr, h.Port)
-	known := filepath.Join(t.TempDir(), "known")
-	config := Config{Host: "f1", ConfigFile: clientConfigFile(t, hosts, "UserKnownHostsFile "+known)}
-	dial := func(text string) error {
-		writeFile(t, known, text)
-		c, err := Dial(t.Context(), config)
-		if err == nil {
-			c.Close()
-		}
-		return err
-	}
-	// The server has all kinds and prefers its own order; the file holds one.
-	for i, key := range h.Keys {
-		for _, who := range []string{name, xknownhosts.HashHostname(name)} {
-			if err := dial(who + " " + key + "\n"); err != nil {
-				t.Errorf("%s alone is known, as %s: %v", kinds[i], who, err)
-			}
-		}
-	}
-	// A host that has only another kind of key than the known one has changed.
-	other := hosts.Hosts[1]
-	config.Host = "f2"
-	line := fmt.Sprintf("[%s]:%d %s\n", other.Addr, other.Port, h.Keys[2])
-	var changed *ChangedHostKeyError
-	if err := dial(line); !errors.As(err, &changed) || changed.Key.Type != "ssh-ed25519" ||
-		changed.Known[0].Type != "ssh-rsa" {
-		t.Errorf("rsa is known, ed25519 is shown: %v", err)
-	}
-}
-
-// TestOpenSSHReadsWhatWeLearn has ssh itself trust the lines that accept-new adds.
-func TestOpenSSHReadsWhatWeLearn(t *testing.T) {
-	lab.Need(t, "ssh")
-	hosts := lab.MustLoopback(t, lab.Specs(2)...)
-	for _, hash := range []string{"no", "yes"} {
-		known := filepath.Join(t.TempDir(), "known")
-		config := clientConfigFile(t, hosts, "UserKnownHostsFile "+known, "HashKnownHosts "+hash)
-		for _, host := range []string{"f1", "f2"} {
-			c := must.Get(Dial(t.Context(), Config{Host: host, ConfigFile: config, AcceptNew: true}))(t)
-			c.Close()
-			if out, err := exec.Command("ssh", "-F", config, host, "true").CombinedOutput(); err != nil {
-				t.Errorf("ssh %s: %v: %s", host, err, out)
-			}
-		}
-	}
-}
-
-func TestOpenSSHAgent(t *testing.T) {
-	lab.Need(t, "ssh-agent", "ssh-add", "ssh-keygen")
-	hosts := lab.MustLoopback(t, lab.Specs(1)...)
-	dir := t.TempDir()
-	locked := filepath.Join(dir, "locked")
-	secret, err := os.ReadFile(hosts.Identity)
-	must.OK(t, err)
-	writeFile(t, locked, string(secret))
-	must.Run(t, exec.Command("ssh-keygen", "-q", "-p", "-P", "", "-N", "open sesame", "-f",
-		locked))
-	socket := realAgent(t)
-	config := Config{Host: "f1", ConfigFile: clientConfigFile(t, hosts, "IdentityFile "+locked, "IdentityAgent "+
-		socket)}
-	_, err = Dial(t.Context(), config)
-	var auth *AuthError
-	if !errors.As(err, &auth) || len(auth.Unusable) != 1 || auth.Unusable[0].Remedy == "" ||
-		!strings.Contains(auth.Hint(), "ssh-add "+locked) {
-		t.Fatalf("err is %v", err)
-	}
-	ask := filepath.Join(dir, "ask")
-	writeFile(t, ask, "#!/bin/sh\necho open sesame\n")
-	os.Chmod(ask, 0o700)
-	add := exec.Command("ssh-add", locked)
-	add.Env = append(os.Environ(), "SSH_AUTH_SOCK="+socket, "SSH_ASKPASS="+ask, "SSH_ASKPASS_REQUIRE=force",
-		"DISPLAY=:0")
-	must.Run(t, add)
-	c := must.Get(Dial(t.Context(), config))(t)
-	defer c.Close()
-	check.Equal(t, mustRun(t, c, "sh", "-c", "echo ${SSH_AUTH_SOCK:-none}"), "none", "the agent was forwarded to")
-}
-
-// realAgent starts an ssh-agent and ends it with the test.
-func realAgent(t *testing.T) (socket string) {
-	t.Helper()
-	dir := must.Get(os.MkdirTemp("", "agent"))(t)
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	socket = filepath.Join(dir, "s")
-	cmd := exec.Command("ssh-agent", "-D", "-a", socket)
-	out := must.Get(cmd.StdoutPipe())(t)
-	must.OK(t, cmd.Start())
-	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	if _, err := out.Read(make([]byte, 1)); err != nil { // it speaks when it listens
-		t.Fatal(err)
-	}
-	return socket
 }
 
 func TestOpenSSHProxyJump(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -14,18 +13,6 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
-
-func TestAuthByCertificateFile(t *testing.T) {
-	s, files, line := certified(t)
-	file := filepath.Join(t.TempDir(), "issued today.pub")
-	writeFile(t, file, line)
-	var auth *AuthError
-	if _, err := Dial(t.Context(), files.Config()); !errors.As(err, &auth) {
-		t.Errorf("without the certificate: %v", err)
-	}
-	files.write(t, s, `CertificateFile "`+file+`"`)
-	dialTest(t, files)
-}
 
 // Host, User and Port of a Config lead to an IPv6 address that no configuration names.
 func TestIPv6AddressWithUserAndPort(t *testing.T) {

@@ -35,17 +35,6 @@ func TestRun(t *testing.T) {
 	check.That(t, strings.HasPrefix(err.Error(), "h (127.0.0.1:"), "%q does not name the host", err)
 }
 
-func TestRunKeepsArguments(t *testing.T) {
-	_, files := newServer(t)
-	c := dialTest(t, files)
-	argv := []string{"printf", "%s\\0", "a b", "", "it's", `\'"!$HOME`, "`id`", "line\nbreak", "\xff\xfe", "*", "-n"}
-	var out bytes.Buffer
-	must.OK(t, c.Run(t.Context(), argv, nil, &out, nil))
-	if want := strings.Join(argv[2:], "\x00") + "\x00"; out.String() != want {
-		t.Errorf("got  %q\nwant %q", out.String(), want)
-	}
-}
-
 func TestRunReturnsWhileStdinIsOpen(t *testing.T) {
 	_, files := newServer(t)
 	c := dialTest(t, files)
@@ -171,26 +160,6 @@ func TestRunWithoutStatus(t *testing.T) {
 	check.That(t, !errors.As(err, &exit), "a missing status is taken for one")
 }
 
-func TestRunOnLostConnection(t *testing.T) {
-	_, files := newServer(t, func(s *server) {
-		s.exec = func(_ context.Context, ch xssh.Channel, _ string) {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			for conn := range s.conns {
-				conn.(*net.TCPConn).SetLinger(0)
-				conn.Close()
-			}
-		}
-	})
-	c := dialTest(t, files)
-	err := c.Run(t.Context(), []string{"x"}, nil, nil, nil)
-	var lost *LostError
-	check.That(t, errors.As(err, &lost) && lost.Err != nil, "err is %#v, want a LostError with a reason", err)
-	if err := c.Run(t.Context(), []string{"x"}, nil, nil, nil); !errors.As(err, &lost) {
-		t.Errorf("a second Run says %v", err)
-	}
-}
-
 func TestCloseEndsRun(t *testing.T) {
 	_, files := newServer(t)
 	c := dialTest(t, files)
@@ -221,13 +190,6 @@ func TestSessionRefused(t *testing.T) {
 		!strings.Contains(refused.Hint(), "MaxSessions") {
 		t.Errorf("err is %q", err)
 	}
-}
-
-func TestAddresses(t *testing.T) {
-	s, files := newServer(t)
-	c := dialTest(t, files)
-	check.That(t, c.RemoteAddr().String() == s.listen.Addr().String() && c.LocalAddr().(*net.TCPAddr).Port != 0,
-		"%v → %v", c.LocalAddr(), c.RemoteAddr())
 }
 
 // TestNosyServer has the server open channels that it must not have. The client refuses each, since
