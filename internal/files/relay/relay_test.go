@@ -22,6 +22,7 @@ import (
 	"github.com/gorun/gorun/internal/net/frames"
 	"github.com/gorun/gorun/internal/net/secure"
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // world is a launcher with one file, and hosts.
@@ -791,18 +792,11 @@ func TestPartialFileIsTheUsersAlone(t *testing.T) {
 	}
 	// Another launch of the same file does not write to it.
 	other, err := Keep(offer, w.homes[0])
-	if err != nil || os.SameFile(info, must(other.File().Stat())) {
+	if err != nil || os.SameFile(info, must.Get(other.File().Stat())(t)) {
 		t.Errorf("two launches write to one file, %v", err)
 	}
 	other.Close()
 	if left, _ := os.ReadDir(filepath.Dir(w.path(0))); len(left) != 1 {
 		t.Errorf("left %v", left)
 	}
-}
-
-func must(info os.FileInfo, err error) os.FileInfo {
-	if err != nil {
-		panic(err)
-	}
-	return info
 }

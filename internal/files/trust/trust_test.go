@@ -12,25 +12,17 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 const stranger = 65533
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // folder returns a folder that is safe, whatever the umask and TMPDIR are.
 func folder(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	must(t, os.Chmod(dir, 0o755))
-	if err := Check(dir); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Chmod(dir, 0o755))
+	must.OK(t, Check(dir))
 	return dir
 }
 
@@ -40,22 +32,22 @@ func TestCheck(t *testing.T) {
 	file := func(name string, mode os.FileMode, owner, group int) {
 		t.Helper()
 		path := filepath.Join(dir, name)
-		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		must(t, os.WriteFile(path, nil, 0o600))
-		must(t, os.Chmod(path, mode))
-		must(t, os.Chown(path, owner, group))
+		must.OK(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must.OK(t, os.WriteFile(path, nil, 0o600))
+		must.OK(t, os.Chmod(path, mode))
+		must.OK(t, os.Chown(path, owner, group))
 	}
 	folder := func(name string, mode os.FileMode, owner, group int) {
 		t.Helper()
 		path := filepath.Join(dir, name)
-		must(t, os.MkdirAll(path, 0o755))
-		must(t, os.Chmod(path, mode))
-		must(t, os.Chown(path, owner, group))
+		must.OK(t, os.MkdirAll(path, 0o755))
+		must.OK(t, os.Chmod(path, mode))
+		must.OK(t, os.Chown(path, owner, group))
 	}
 	link := func(target, name string, owner int) {
 		t.Helper()
-		must(t, os.Symlink(target, filepath.Join(dir, name)))
-		must(t, os.Lchown(filepath.Join(dir, name), owner, owner))
+		must.OK(t, os.Symlink(target, filepath.Join(dir, name)))
+		must.OK(t, os.Lchown(filepath.Join(dir, name), owner, owner))
 	}
 	file("own", 0o755, 0, 0)
 	file("theirs", 0o755, stranger, stranger)
@@ -139,25 +131,25 @@ func TestCreate(t *testing.T) {
 	lab.NeedRoot(t)
 	dir := folder(t)
 	in := func(name string) string { return filepath.Join(dir, name) }
-	must(t, os.Mkdir(in("shared"), 0o755))
-	must(t, os.Chmod(in("shared"), 0o777)) // not sticky: others may exchange what they like
+	must.OK(t, os.Mkdir(in("shared"), 0o755))
+	must.OK(t, os.Chmod(in("shared"), 0o777)) // not sticky: others may exchange what they like
 	write := func(name, text string, owner int) {
 		t.Helper()
-		must(t, os.WriteFile(in(name), []byte(text), 0o666))
-		must(t, os.Chown(in(name), owner, owner))
+		must.OK(t, os.WriteFile(in(name), []byte(text), 0o666))
+		must.OK(t, os.Chown(in(name), owner, owner))
 	}
 	write("own", "old", 0)
 	write("precious", "old", 0)
 	write("theirs", "old", stranger)
-	must(t, os.Symlink("own", in("link")))
-	must(t, os.Symlink("new-behind-link", in("link-to-new")))
-	must(t, os.Symlink("../precious", in("shared/their-link")))
-	must(t, os.Lchown(in("shared/their-link"), stranger, stranger))
-	must(t, os.Symlink("..", in("shared/their-folder")))
-	must(t, os.Lchown(in("shared/their-folder"), stranger, stranger))
-	must(t, os.Link(in("precious"), in("shared/second-name")))
-	must(t, syscall.Mkfifo(in("shared/their-pipe"), 0o666)) // to open it would take a reader
-	must(t, os.Chown(in("shared/their-pipe"), stranger, stranger))
+	must.OK(t, os.Symlink("own", in("link")))
+	must.OK(t, os.Symlink("new-behind-link", in("link-to-new")))
+	must.OK(t, os.Symlink("../precious", in("shared/their-link")))
+	must.OK(t, os.Lchown(in("shared/their-link"), stranger, stranger))
+	must.OK(t, os.Symlink("..", in("shared/their-folder")))
+	must.OK(t, os.Lchown(in("shared/their-folder"), stranger, stranger))
+	must.OK(t, os.Link(in("precious"), in("shared/second-name")))
+	must.OK(t, syscall.Mkfifo(in("shared/their-pipe"), 0o666)) // to open it would take a reader
+	must.OK(t, os.Chown(in("shared/their-pipe"), stranger, stranger))
 
 	for _, name := range []string{"own", "link", "new", "link-to-new", "shared/new", "./shared/../other"} {
 		if err := CheckOutput(dir + "/" + name); err != nil {
@@ -169,7 +161,7 @@ func TestCreate(t *testing.T) {
 			continue
 		}
 		_, err = io.WriteString(f, "ours")
-		must(t, errors.Join(err, f.Close()))
+		must.OK(t, errors.Join(err, f.Close()))
 		if text, err := os.ReadFile(dir + "/" + name); err != nil || string(text) != "ours" {
 			t.Errorf("%s: %q, %v", name, text, err)
 		}
@@ -204,16 +196,16 @@ func TestCreate(t *testing.T) {
 // Devices, pipes of the user and open descriptors are written to as they are.
 func TestCreateSpecialFiles(t *testing.T) {
 	null, err := Create(os.DevNull)
-	must(t, err)
+	must.OK(t, err)
 	null.Close()
 	r, w, err := os.Pipe()
-	must(t, err)
+	must.OK(t, err)
 	defer r.Close()
 	f, err := Create(filepath.Join("/dev/fd", strconv.Itoa(int(w.Fd()))))
-	must(t, err)
+	must.OK(t, err)
 	w.Close()
 	_, err = io.WriteString(f, "through a pipe")
-	must(t, errors.Join(err, f.Close()))
+	must.OK(t, errors.Join(err, f.Close()))
 	if text, err := io.ReadAll(r); err != nil || string(text) != "through a pipe" {
 		t.Errorf("%q, %v", text, err)
 	}
@@ -223,10 +215,10 @@ func TestMakeDir(t *testing.T) {
 	lab.NeedRoot(t)
 	dir := folder(t)
 	t.Chdir(dir)
-	must(t, os.MkdirAll("theirs/in", 0o755))
-	must(t, os.Chown("theirs", stranger, stranger))
-	must(t, os.Mkdir("real", 0o755))
-	must(t, os.Symlink("real", "link"))
+	must.OK(t, os.MkdirAll("theirs/in", 0o755))
+	must.OK(t, os.Chown("theirs", stranger, stranger))
+	must.OK(t, os.Mkdir("real", 0o755))
+	must.OK(t, os.Symlink("real", "link"))
 	for _, name := range []string{"a/b/c", "a", "link/d", dir + "/e", ".", "real"} {
 		if err := MakeDir(name); err != nil {
 			t.Errorf("%s: %v", name, err)

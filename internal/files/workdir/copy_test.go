@@ -292,31 +292,6 @@ func TestHostsPassAFolderOn(t *testing.T) {
 	}
 }
 
-// A pack that has come in part is not sent again as a whole.
-func TestPackIsResumed(t *testing.T) {
-	s := newSite(t)
-	random := make([]byte, 8*fewBytes)
-	rand.Read(random)
-	s.write(s.local("large"), string(random))
-	if _, err := s.stage(6 * fewBytes); err == nil {
-		t.Fatal("no error")
-	}
-	part, err := os.Stat(s.remote("") + ".part")
-	s.must(err)
-	pieces := 0
-	now := make(chan struct{})
-	close(now)
-	s.as = func(a Agent) Agent { return named{a, "f1", now, &pieces, func(wire.Frame) {}} }
-	s.mustStage()
-	s.wants(map[string]string{"large": string(random)})
-	if most := (len(random)-4*fewBytes)/wire.MaxData + 1; pieces > most {
-		t.Errorf("%d pieces after %d bytes, want %d", pieces, part.Size(), most)
-	}
-	if _, err := os.Stat(s.remote("") + ".part"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the pack stays: %v", err)
-	}
-}
-
 func TestCopyKeepsWhatRanksWrite(t *testing.T) {
 	s := newSite(t)
 	for _, name := range []string{"log", "state", "gone", "d/f", "both"} {
