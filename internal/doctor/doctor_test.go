@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -325,25 +326,30 @@ func TestBadLinkIsNoBadHost(t *testing.T) {
 	}
 }
 
-// Hosts whose bandwidth varies by half, as on a busy machine: the figures are of hosts of the lab.
+// Rates in Mbyte/s between hosts of the lab on a busy machine, where bandwidth varies by half.
 func TestNarrowHostIsFoundAmongUnsteadyOnes(t *testing.T) {
-	measured := func(rates [4][4]float64) Measured {
-		m := healthy(4, 1)
+	for name, c := range map[string]struct {
+		rates  [][]float64
+		narrow string
+	}{
+		"unsteady": {[][]float64{{0, 912, 1860, 2086}, {1019, 0, 510, 1091}, {1738, 1106, 0, 2885},
+			{1238, 815, 749, 0}}, ""},
+		"narrow": {[][]float64{{0, 912, 1860, 2086}, {1019, 0, 510, 1091}, {23, 24, 0, 24}, {1238, 815, 749, 0}}, "f3"},
+		"half both ways": {[][]float64{{0, 11.3, 10.3, 11.2, 11.5}, {9.8, 0, 14.4, 20.8, 17.3},
+			{11.5, 22.2, 0, 21, 18.8}, {10.5, 22, 20, 0, 17.7}, {11.7, 18.2, 21.6, 22.5, 0}}, "f1"},
+		"half when receiving": {[][]float64{{0, 20.8, 16.5, 11.5, 22.9}, {9, 0, 10.8, 22.3, 21.9},
+			{12, 14.4, 0, 21.2, 19.7}, {11.8, 22.2, 20.9, 0, 17.4}, {12, 18.2, 22.3, 22.5, 0}}, "f1"},
+	} {
+		m := healthy(len(c.rates), 1)
 		for i := range m.Links {
 			l := &m.Links[i]
-			l.Out = rates[l.From][l.To] * 1e6
-			l.In = rates[l.To][l.From] * 1e6
+			l.Out = c.rates[l.From][l.To] * 1e6
+			l.In = c.rates[l.To][l.From] * 1e6
 		}
-		return m
-	}
-	narrow := Judge(measured([4][4]float64{{0, 912, 1860, 2086}, {1019, 0, 510, 1091}, {23, 24, 0, 24},
-		{1238, 815, 749, 0}}))
-	if len(narrow) != 1 || narrow[0].Host != "f3" || narrow[0].Kind != "bandwidth" || narrow[0].Severity != Bad {
-		t.Errorf("%+v", narrow)
-	}
-	if f := Judge(measured([4][4]float64{{0, 912, 1860, 2086}, {1019, 0, 510, 1091}, {1738, 1106, 0, 2885},
-		{1238, 815, 749, 0}})); len(f) > 0 {
-		t.Errorf("unsteady: %+v", f)
+		got := Judge(m)
+		check.That(t, len(got) == 0 || len(got) == 1 && got[0].Kind == "bandwidth" && got[0].Severity == Bad,
+			"%s: %+v", name, got)
+		check.Equal(t, strings.Join(BadHosts(got, m.Names), " "), c.narrow, name)
 	}
 }
 
@@ -543,26 +549,5 @@ func TestSecondLookIsShort(t *testing.T) {
 	if got := Confirm(Judge(m), Judge(merged), merged); len(got) != 2 || got[0].Host != "f3" ||
 		got[0].Kind != "latency" {
 		t.Errorf("f3 is far: %+v", got)
-	}
-}
-
-// The figures are of five hosts on a busy machine, of which f1 has half the rate.
-func TestHostOfHalfTheRateIsFound(t *testing.T) {
-	for name, rates := range map[string][5][5]float64{
-		"both ways": {{0, 11.3, 10.3, 11.2, 11.5}, {9.8, 0, 14.4, 20.8, 17.3}, {11.5, 22.2, 0, 21, 18.8},
-			{10.5, 22, 20, 0, 17.7}, {11.7, 18.2, 21.6, 22.5, 0}},
-		"receiving": {{0, 20.8, 16.5, 11.5, 22.9}, {9, 0, 10.8, 22.3, 21.9}, {12, 14.4, 0, 21.2, 19.7},
-			{11.8, 22.2, 20.9, 0, 17.4}, {12, 18.2, 22.3, 22.5, 0}},
-	} {
-		m := healthy(5, 1)
-		for i := range m.Links {
-			l := &m.Links[i]
-			l.Out = rates[l.From][l.To] * 1e6
-			l.In = rates[l.To][l.From] * 1e6
-		}
-		if got := Judge(m); len(got) != 1 || got[0].Host != "f1" || got[0].Kind != "bandwidth" ||
-			got[0].Severity != Bad {
-			t.Errorf("%s: %+v", name, got)
-		}
 	}
 }
