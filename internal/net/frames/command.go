@@ -144,7 +144,14 @@ func Input(from io.Reader, to io.WriteCloser) error {
 	}
 }
 
-// Output writes the frames of a command's output until the last frame, and decodes that into end.
+// WriteError is an error of a writer of Output.
+type WriteError struct{ Err error }
+
+func (e *WriteError) Error() string { return "pass output on: " + e.Err.Error() }
+func (e *WriteError) Unwrap() error { return e.Err }
+
+// Output writes the frames of a command's output until the last frame, and decodes that into end. An
+// error of stdout or stderr is a [*WriteError].
 func Output(from io.Reader, stdout, stderr io.Writer, end any) error {
 	for r := NewReader(from); ; {
 		head, data, err := r.Next()
@@ -166,7 +173,7 @@ func Output(from io.Reader, stdout, stderr io.Writer, end any) error {
 			continue
 		}
 		if _, err := to.Write(data); err != nil {
-			return fmt.Errorf("pass output on: %w", err)
+			return &WriteError{err}
 		}
 	}
 }

@@ -159,8 +159,7 @@ func (h hostRequests) exec(w http.ResponseWriter, r *http.Request) error {
 	defer conn.Close()
 	e, err := s.Ask(what)
 	if err != nil {
-		end, _ := json.Marshal(wire.ErrandEnd{Code: launcher.CodeLaunch, Error: err.Error()})
-		_ = frames.Write(conn, frames.Last, end)
+		_ = frames.NewWriter(conn).SendJSON(frames.Last, wire.ErrandEnd{Code: launcher.CodeLaunch, Error: err.Error()})
 		return nil
 	}
 	var input sync.WaitGroup
@@ -180,16 +179,15 @@ func (h hostRequests) exec(w http.ResponseWriter, r *http.Request) error {
 			}
 		}
 	})
-	h.relay(e, conn.Write)
+	relay(e, frames.NewWriter(conn))
 	conn.Close()
 	input.Wait()
 	return nil
 }
 
 // relay writes the output of a command, and its end.
-func (h hostRequests) relay(e *session.Errand, write func([]byte) (int, error)) {
+func relay(e *session.Errand, to *frames.Writer) {
 	kinds := map[wire.Tell]byte{wire.TellOut: frames.Out, wire.TellErr: frames.Err, wire.TellEnd: frames.Last}
-	to := writerFunc(write)
 	for {
 		what, data, err := e.Next(context.Background()) // the errand ends with the client or the host
 		if err != nil {
@@ -202,12 +200,8 @@ func (h hostRequests) relay(e *session.Errand, write func([]byte) (int, error)) 
 			}
 			data, _ = json.Marshal(end)
 		}
-		if err := frames.Write(to, kinds[what], data); err != nil || what == wire.TellEnd {
+		if err := to.Send(kinds[what], data); err != nil || what == wire.TellEnd {
 			return
 		}
 	}
 }
-
-type writerFunc func([]byte) (int, error)
-
-func (f writerFunc) Write(data []byte) (int, error) { return f(data) }

@@ -2,12 +2,10 @@ package jobs
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"sync"
 
 	"github.com/gorun/gorun/cmd/gorun/internal/exitcode"
 	"github.com/gorun/gorun/cmd/gorun/internal/ui"
@@ -52,17 +50,9 @@ func converse(ctx context.Context, place control.Place, name string, request con
 		return 0, fmt.Errorf("run a command in job %s: %w", f.ID, err)
 	}
 	defer conn.Close()
-	var mu sync.Mutex // guards conn
-	send := func(kind byte, data []byte) error {
-		mu.Lock()
-		defer mu.Unlock()
-		return frames.Write(conn, kind, data)
-	}
+	to := frames.NewWriter(conn)
 	if screen != nil {
-		restore, err := screen.Raw(func() {
-			text, _ := json.Marshal(sizeOf(screen))
-			_ = send(frames.Size, text)
-		})
+		restore, err := screen.Raw(func() { _ = to.SendJSON(frames.Size, sizeOf(screen)) })
 		if err != nil {
 			return 0, fmt.Errorf("set up the terminal: %w", err)
 		}
@@ -71,7 +61,7 @@ func converse(ctx context.Context, place control.Place, name string, request con
 	fed := make(chan struct{})
 	go func() { // a read of a terminal ends with the process
 		defer close(fed)
-		feed(in, send)
+		feed(to, in)
 	}()
 	code, err = present(answers, out, errs, console)
 	if len(request.Argv) == 0 && screen != nil {
@@ -107,46 +97,25 @@ func sizeOf(screen *ui.Screen) *control.Terminal {
 	return &control.Terminal{Rows: rows, Columns: columns, Name: screen.Kind()}
 }
 
-// feed sends standard input and its end.
-func feed(in io.Reader, send func(kind byte, data []byte) error) {
-	buf := make([]byte, 16<<10)
-	for {
-		n, err := in.Read(buf)
-		if n > 0 && send(frames.In, buf[:n]) != nil {
-			return
-		}
-		if err != nil {
-			_ = send(frames.In, nil)
-			return
-		}
+// feed sends an input and its end, also if reading fails.
+func feed(to *frames.Writer, in io.Reader) {
+	if to.Feed(in) != nil {
+		_ = to.Send(frames.In, nil)
 	}
 }
 
 // present prints the output of a command and returns its exit code.
 func present(answers io.Reader, out, errs io.Writer, console *ui.UI) (code int, err error) {
-	for {
-		kind, data, err := frames.Read(answers)
-		if err != nil {
-			return exitcode.Launch, errors.New("the job has ended, and the command with it")
-		}
-		switch kind {
-		case frames.Out:
-			_, err = out.Write(data)
-		case frames.Err:
-			_, err = errs.Write(data)
-		case frames.Last:
-			var end wire.ErrandEnd
-			if err := json.Unmarshal(data, &end); err != nil {
-				return exitcode.Launch, err
-			}
-			if end.Error != "" {
-				console.Errorf("%s", end.Error)
-				return max(end.Code, 1), nil
-			}
-			return end.Code, nil
-		}
-		if err != nil {
-			return exitcode.Launch, fmt.Errorf("write the command's output: %w", err)
-		}
+	var end wire.ErrandEnd
+	var unwritten *frames.WriteError
+	switch err := frames.Output(answers, out, errs, &end); {
+	case errors.As(err, &unwritten):
+		return exitcode.Launch, fmt.Errorf("write the command's output: %w", unwritten.Err)
+	case err != nil:
+		return exitcode.Launch, errors.New("the job has ended, and the command with it")
+	case end.Error != "":
+		console.Errorf("%s", end.Error)
+		return max(end.Code, 1), nil
 	}
+	return end.Code, nil
 }

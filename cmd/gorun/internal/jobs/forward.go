@@ -188,7 +188,7 @@ func (w *forwarding) carry(ctx context.Context, conn net.Conn, port int) {
 	})
 	defer stop()
 	var input sync.WaitGroup
-	input.Go(func() { feed(conn, func(kind byte, data []byte) error { return frames.Write(far, kind, data) }) })
+	input.Go(func() { feed(frames.NewWriter(far), conn) })
 	_, _ = present(answers, conn, io.Discard, w.console) // the job's end is told once, elsewhere
 	conn.Close()
 	far.Close()
