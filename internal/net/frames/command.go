@@ -150,8 +150,8 @@ type WriteError struct{ Err error }
 func (e *WriteError) Error() string { return "pass output on: " + e.Err.Error() }
 func (e *WriteError) Unwrap() error { return e.Err }
 
-// Output writes the frames of a command's output until the last frame, and decodes that into end. An
-// error of stdout or stderr is a [*WriteError].
+// Output writes the frames of a command's output until the last frame, and decodes that into end.
+// An error of stdout or stderr is a [*WriteError].
 func Output(from io.Reader, stdout, stderr io.Writer, end any) error {
 	for r := NewReader(from); ; {
 		head, data, err := r.Next()
