@@ -74,6 +74,32 @@ func Start(t testing.TB, cmd *exec.Cmd) *Program {
 	return &Program{cmd, in, bufio.NewReader(out)}
 }
 
+// roleEnv makes a test binary a process of a test: it has the process's role.
+const roleEnv = "GORUN_TEST_ROLE"
+
+// Play plays the role of this process and exits, if StartRole has given it one. Told is what
+// follows the role's name.
+func Play(roles map[string]func(told string) error) {
+	role := os.Getenv(roleEnv)
+	if role == "" {
+		return
+	}
+	name, told, _ := strings.Cut(role, " ")
+	if err := roles[name](told); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// StartRole starts cmd, which runs the program of this test, as a process with a role: "NAME …". It
+// ends with the test.
+func StartRole(t testing.TB, cmd *exec.Cmd, role string, environ ...string) *Program {
+	t.Helper()
+	cmd.Env = append(append(os.Environ(), environ...), QuickExit, roleEnv+"="+role)
+	return Start(t, cmd)
+}
+
 // Line returns the next line that the program says, or io.EOF.
 func (p *Program) Line() (string, error) {
 	line, err := p.out.ReadString('\n')
