@@ -1,14 +1,8 @@
 package shm
 
 import (
-	"errors"
-	"fmt"
-	"io"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -18,91 +12,7 @@ import (
 	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/ring/internal/kernel"
-	"golang.org/x/sys/unix"
 )
-
-// repeat is "CALL VICTIM": it makes calls of many sizes until one fails, and reports how
-// and when. The victim kills itself during them.
-func (c *rankProcess) repeat(args []string) string {
-	victim, _ := strconv.Atoi(args[1])
-	var all []func() error
-	for _, bytes := range []int{4, 1000, 50_000, 600_000} {
-		all = append(all, calls(c.g, bytes)[args[0]])
-	}
-	for i := 0; ; i++ {
-		if i == 20 && c.rank == victim {
-			time.AfterFunc(time.Duration(rand.IntN(2_000_000)), func() { _ = unix.Kill(os.Getpid(), unix.SIGKILL) })
-		}
-		err := all[i%len(all)]()
-		if err == nil {
-			continue
-		}
-		told := time.Now().UnixNano()
-		c.g.seg.controls[c.g.rank].left.Store(1) // as Close does
-		if gone := new(LeftError); errors.As(err, &gone) && i >= 20 {
-			return fmt.Sprint(gone.Rank, told)
-		}
-		return fmt.Sprintf("call %d: %v", i, err)
-	}
-}
-
-// A killed rank is an error at all others, in every call. R16 of the fault matrix.
-func TestKilledRank(t *testing.T) {
-	must.HaveTime(t)
-	for _, call := range []string{"allreduce", "reduce", "reduce-scatter", "all-gather", "broadcast", "swap",
-		"barrier"} {
-		for victim := range 3 {
-			t.Run(fmt.Sprintf("%s/%d", call, victim), func(t *testing.T) {
-				killed(t, fmt.Sprintf("repeat %s %d", call, victim), victim)
-			})
-		}
-	}
-}
-
-// BenchmarkKilledRank measures how long the other ranks take to notice a killed rank. It
-// must stay below 1 s: R16 of the fault matrix.
-func BenchmarkKilledRank(b *testing.B) {
-	var longest time.Duration
-	for i := range b.N {
-		longest = max(longest, killed(b, fmt.Sprintf("repeat allreduce %d", i%3), i%3))
-	}
-	b.ReportMetric(float64(longest.Milliseconds()), "ms/notice")
-	if longest > time.Second {
-		b.Errorf("a rank noticed after %v", longest)
-	}
-}
-
-// killed runs a program in which the victim kills itself and the others report the rank
-// that has ended. It returns how long the slowest took to notice.
-func killed(t testing.TB, program string, victim int) (longest time.Duration) {
-	f := family{t: t}
-	f.start(3, program)
-	for range 4 { // exchanges of Join
-		values := make([][]byte, 3)
-		for rank := range values {
-			values[rank] = f.hear(rank).Value
-		}
-		f.spread(values)
-	}
-	if line, err := f.ranks[victim].Line(); err != io.EOF {
-		t.Fatalf("the victim reports %s, %v", line, err)
-	}
-	died := time.Now()
-	var named []string
-	for rank := range 3 {
-		if rank == victim {
-			continue
-		}
-		who, when, _ := strings.Cut(f.hear(rank).Result, " ")
-		told, err := strconv.ParseInt(when, 10, 64)
-		must.That(t, err == nil, "rank %d: %s %s", rank, who, when)
-		longest = max(longest, time.Unix(0, told).Sub(died))
-		named = append(named, who)
-	}
-	check.That(t, slices.Contains(named, strconv.Itoa(victim)),
-		"the other ranks name %v, and none the victim %d", named, victim)
-	return longest
-}
 
 // fenced is a vector between guard bytes.
 type fenced struct{ all, inner []byte }

@@ -40,35 +40,19 @@ func (g *Group) Broadcast(sign uint64, buf unsafe.Pointer, bytes, root int) erro
 	return nil
 }
 
-// AllGather copies the bytes at src of all ranks, by rank, to dst of every rank.
-// src may be this rank's place in dst.
-func (g *Group) AllGather(sign uint64, dst, src unsafe.Pointer, bytes int) error {
-	return g.gather(gathering{
-		g:    g,
-		sign: sign,
-		buf:  dst,
-		src:  src,
-		each: bytes,
-		most: bytes,
-	})
-}
-
 // AllGatherV copies every rank's region of the vector at buf to all ranks; src is
 // this rank's, and may be its place in buf. Regions, by rank, need not cover the
 // vector, may be empty or of unlike length, and do not overlap. sign and regions
 // must be equal on all ranks.
 func (g *Group) AllGatherV(sign uint64, buf, src unsafe.Pointer, regions []Region) error {
-	return g.gather(gathering{
+	c := gathering{
 		g:       g,
 		sign:    sign,
 		buf:     buf,
 		src:     src,
 		regions: regions,
 		most:    longest(regions),
-	})
-}
-
-func (g *Group) gather(c gathering) error {
+	}
 	if c.most <= cellSize {
 		return c.small()
 	}
@@ -81,34 +65,24 @@ type gathering struct {
 	g        *Group
 	sign     uint64
 	buf, src unsafe.Pointer
-	regions  []Region // regions by rank; nil: equal parts, one after the other
-	each     int      // bytes, if so
+	regions  []Region // by rank
 	most     int      // bytes of the longest region
 	stage    staging
 }
 
-// region returns rank q's region.
-func (c *gathering) region(q int) Region {
-	if c.regions == nil {
-		return Region{q * c.each, c.each}
-	}
-	return c.regions[q]
-}
-
 // small gathers in one round.
 func (c *gathering) small() error {
-	mine := c.region(c.g.rank)
+	mine := c.regions[c.g.rank]
 	g := c.g
 	copyPart(g.begin(c.most), 0, c.src, 0, mine.Len)
 	if err := g.exchange(c.sign); err != nil {
 		return err
 	}
 	for q, from := range g.srcs {
-		r := c.region(q)
 		if q == g.rank {
 			from = c.src
 		}
-		copyPart(c.buf, r.Off, from, 0, r.Len)
+		copyPart(c.buf, c.regions[q].Off, from, 0, c.regions[q].Len)
 	}
 	return nil
 }
@@ -136,7 +110,7 @@ func (c *gathering) run(stage staging) error {
 
 // block returns the part of rank q's region that is in block b.
 func (c *gathering) block(q, b int) (r Region, off, length int) {
-	r = c.region(q)
+	r = c.regions[q]
 	off = b * slotSize
 	return r, off, max(0, min(slotSize, r.Len-off))
 }

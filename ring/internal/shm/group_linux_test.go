@@ -1,10 +1,15 @@
 package shm
 
 import (
+	"encoding/json"
 	"errors"
+	"io"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,11 +20,12 @@ import (
 	"github.com/gorun/gorun/ring/internal/kernel"
 )
 
-// meeting is an Exchange for ranks that are goroutines.
+// meeting makes the exchanges of ranks that are goroutines, and over HTTP those of processes.
 type meeting struct {
 	mu     sync.Mutex
 	size   int
 	rounds map[string]*round
+	over   chan struct{} // ends all exchanges
 }
 
 type round struct {
@@ -27,6 +33,12 @@ type round struct {
 	left   int
 	full   chan struct{}
 }
+
+func newMeeting(size int) *meeting {
+	return &meeting{size: size, rounds: map[string]*round{}, over: make(chan struct{})}
+}
+
+func (m *meeting) end() { close(m.over) }
 
 func (m *meeting) exchange(rank int) Exchange {
 	return func(name string, value []byte) ([][]byte, error) {
@@ -41,8 +53,22 @@ func (m *meeting) exchange(rank int) Exchange {
 			close(r.full)
 		}
 		m.mu.Unlock()
-		<-r.full
-		return r.values, nil
+		select {
+		case <-r.full:
+			return r.values, nil
+		case <-m.over:
+			return nil, errors.New("the test is over")
+		}
+	}
+}
+
+// ServeHTTP makes the exchange NAME of a rank: POST /RANK/NAME.
+func (m *meeting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	number, name, _ := strings.Cut(r.URL.Path[1:], "/")
+	rank, _ := strconv.Atoi(number)
+	value, _ := io.ReadAll(r.Body)
+	if values, err := m.exchange(rank)(name, value); err == nil {
+		_ = json.NewEncoder(w).Encode(values)
 	}
 }
 
@@ -58,7 +84,7 @@ func run(tb testing.TB, size int, broken *atomic.Bool, f func(g *Group)) {
 	tb.Helper()
 	kernels, err := kernel.Detect(os.Getenv("RING_SIMD"))
 	must.OK(tb, err)
-	m := &meeting{size: size, rounds: map[string]*round{}}
+	m := newMeeting(size)
 	var wg, done sync.WaitGroup
 	done.Add(size)
 	for rank := range size {

@@ -33,7 +33,7 @@ type joined struct {
 
 // joinAll joins ranks that are goroutines, each with an Exchange of its own making.
 func joinAll(size int, willing func(rank int) bool, change func(rank int, e Exchange) Exchange) []joined {
-	m := &meeting{size: size, rounds: map[string]*round{}}
+	m := newMeeting(size)
 	got := make([]joined, size)
 	var wg, done sync.WaitGroup
 	done.Add(size)
@@ -78,8 +78,6 @@ func members(word uint64) string {
 	}
 	return fmt.Sprint(who)
 }
-
-func (c *rankProcess) sum([]string) string { return sum(c.g, c.rank) }
 
 func always(int) bool { return true }
 
@@ -257,40 +255,36 @@ func held(t *testing.T) int {
 	return n
 }
 
-// checkFamily runs "join" in processes and compares their domains.
-func checkFamily(t *testing.T, f family, want [][]int) {
+// checkProcesses has processes join, and compares what they print.
+func checkProcesses(t *testing.T, want [][]int, wrappers ...[]string) {
 	t.Helper()
-	f.t = t
 	size := 0
 	for _, d := range want {
 		size += len(d)
 	}
-	f.start(size, "join")
-	for q, s := range f.results() {
+	ranks := startRanks(t, size, "join", wrappers...)
+	for q, p := range ranks {
 		domain, _ := domainOf(want, q)
-		expect := fmt.Sprint(domain)
+		expect := fmt.Sprint(want, domain)
 		if len(domain) == 1 {
-			expect = "alone"
+			expect = fmt.Sprint(want, " alone")
 		}
-		check.That(t, reflect.DeepEqual(s.Domains, want) && s.Result == expect,
-			"rank %d has domains %v, and is in %s; want %v", q, s.Domains, s.Result, want)
+		line, err := p.Line()
+		check.That(t, err == nil && line == expect, "rank %d says %q, %v; want %q", q, line, err, expect)
 	}
-	f.finish()
+	for q, p := range ranks {
+		check.OK(t, p.Wait(), "rank", q)
+	}
 }
 
+// Processes share memory, also as children of a command. Those in different PID namespaces share
+// nothing, even if their PIDs are equal, unless they see each other in one /proc.
 func TestProcessesJoin(t *testing.T) {
-	checkFamily(t, family{}, [][]int{{0, 1, 2}})
-	checkFamily(t, family{willing: []bool{true, false, true, true}}, [][]int{{0, 2, 3}, {1}})
-	checkFamily(t, family{willing: []bool{true, false}}, [][]int{{0}, {1}})
-}
-
-// Processes in different PID namespaces share nothing, even if their PIDs are equal.
-func TestProcessNamespaces(t *testing.T) {
+	checkProcesses(t, [][]int{{0, 1, 2}})
 	unshare := []string{"unshare", "--pid", "--fork", "--kill-child", "--mount-proc"}
 	if out, err := exec.Command(unshare[0], append(unshare[1:], "true")...).CombinedOutput(); err != nil {
 		lab.Skip(t, fmt.Sprintf("needs the right to make process namespaces: %v %s", err, out))
 	}
-	checkFamily(t, family{wrappers: [][]string{nil, unshare, nil, unshare}}, [][]int{{0, 2}, {1}, {3}})
-	// Without a /proc of their own they see each other.
-	checkFamily(t, family{wrappers: [][]string{nil, unshare[:4], unshare[:4]}}, [][]int{{0, 1, 2}})
+	checkProcesses(t, [][]int{{0, 2}, {1}, {3}}, nil, unshare, nil, unshare)
+	checkProcesses(t, [][]int{{0, 1, 2}}, nil, unshare[:4], unshare[:4])
 }

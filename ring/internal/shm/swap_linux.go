@@ -1,15 +1,12 @@
 package shm
 
-import (
-	"fmt"
-	"unsafe"
-)
+import "unsafe"
 
 // Swap sends the outLen bytes at out to rank to, and fills the inLen bytes at in
 // from rank from, at the same time; either rank may be None. A rank's Swaps with
 // one partner are in the same order at both ends, and both ends of a message must
-// agree on its length, else it is a *LengthError, and on the sign. A rank swaps
-// with itself in one call only. out and in do not overlap.
+// agree on its length, else it is a *LengthError, and on the sign. Neither rank is this
+// one. out and in do not overlap.
 //
 // A Swap returns when all of its message has come, and all of the one it sends has
 // been put into this rank's outbox, where it may still lie.
@@ -24,9 +21,6 @@ import (
 // them is left to wait for, and each of their halves finds its other half at work.
 func (g *Group) Swap(sign uint64, to int, out unsafe.Pointer, outLen int, from int, in unsafe.Pointer,
 	inLen int) error {
-	if to == g.rank || from == g.rank {
-		return g.keep(to, out, outLen, from, in, inLen)
-	}
 	s := swap{g: g, sign: sign}
 	if to != None {
 		s.out = half{
@@ -63,19 +57,6 @@ func (g *Group) Prompt(to, outLen, from int) bool {
 	}
 	ready := func() bool { return (to == None || s.free()) && (from == None || s.come()) }
 	return ready() || g.wait.look(ready)
-}
-
-// keep does a Swap of a rank with itself.
-func (g *Group) keep(to int, out unsafe.Pointer, outLen int, from int, in unsafe.Pointer, inLen int) error {
-	switch {
-	case to != from:
-		return fmt.Errorf("rank %d sends to itself without receiving, or the other way round: do both in one call",
-			g.rank)
-	case outLen != inLen:
-		return &LengthError{Rank: g.rank, Mine: inLen, Theirs: outLen}
-	}
-	copyPart(in, 0, out, 0, outLen)
-	return nil
 }
 
 // parts returns the number of blocks of a message. An empty message has one block, which

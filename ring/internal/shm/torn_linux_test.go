@@ -3,7 +3,9 @@ package shm
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -17,31 +19,30 @@ import (
 // halfway is "VICTIM STEP": it makes barriers. In one of them the victim is late, so that the
 // others sleep, does STEP and kills itself before it wakes them. The result is how that barrier and
 // the next one end.
-func (c *rankProcess) halfway(args []string) string {
-	victim, _ := strconv.Atoi(args[0])
+func halfway(g *Group, args []string) string {
 	for range 20 {
-		if err := c.g.Barrier(7); err != nil {
+		if err := g.Barrier(7); err != nil {
 			return err.Error()
 		}
 	}
-	if c.rank == victim {
+	if strconv.Itoa(g.rank) == args[0] {
 		time.Sleep(4 * sleepMax)
-		c.g.begin(0)
-		mine := &c.g.seg.controls[c.rank].cell[c.g.message%cells]
+		g.begin(0)
+		mine := &g.seg.controls[g.rank].cell[g.message%cells]
 		mine.waiters.Add(1) // as if it slept itself
 		mine.sign = 7
 		if args[1] == "stored" {
-			mine.value.Store(c.g.message) // as set does before it wakes
+			mine.value.Store(g.message) // as set does before it wakes
 		}
 		_ = unix.Kill(os.Getpid(), unix.SIGKILL)
 	}
-	first := c.g.Barrier(7)
+	first := g.Barrier(7)
 	err := first
 	if first == nil {
-		err = c.g.Barrier(7)
+		err = g.Barrier(7)
 	}
 	told := time.Now().UnixNano()
-	c.g.seg.controls[c.g.rank].left.Store(1) // as Close does
+	g.seg.controls[g.rank].left.Store(1) // as Close does
 	gone := new(LeftError)
 	if !errors.As(err, &gone) || (first == nil) != (args[1] == "stored") {
 		return fmt.Sprintf("barrier: %v, then %v", first, err)
@@ -49,13 +50,46 @@ func (c *rankProcess) halfway(args []string) string {
 	return fmt.Sprint(gone.Rank, told)
 }
 
+// killed runs a program in which rank 1 of 3 kills itself and the others report the rank that has
+// ended. It returns how long the slowest took to notice.
+func killed(t testing.TB, program string) (longest time.Duration) {
+	ranks := startRanks(t, 3, program)
+	if line, err := ranks[1].Line(); err != io.EOF {
+		t.Fatalf("the victim reports %s, %v", line, err)
+	}
+	died := time.Now()
+	var named []int
+	for _, rank := range []int{0, 2} {
+		var who int
+		var told int64
+		line, err := ranks[rank].Line()
+		_, serr := fmt.Sscan(line, &who, &told)
+		must.That(t, err == nil && serr == nil, "rank %d says %q, %v", rank, line, err)
+		longest = max(longest, time.Unix(0, told).Sub(died))
+		named = append(named, who)
+	}
+	check.That(t, slices.Contains(named, 1), "the other ranks name %v, and none the victim", named)
+	return longest
+}
+
 // A rank is killed between the store that ends the others' wait and their wakeup, or just before
 // the store. No rank sleeps forever, and all report the killed rank at their next step. R16 of the
 // fault matrix.
 func TestKilledBetweenStoreAndWake(t *testing.T) {
 	for _, step := range []string{"stored", "signed"} {
-		t.Run(step, func(t *testing.T) { killed(t, "halfway 1 "+step, 1) })
+		t.Run(step, func(t *testing.T) { killed(t, "halfway 1 "+step) })
 	}
+}
+
+// BenchmarkKilledRank measures how long the other ranks take to notice a killed rank. It must stay
+// below 1 s: R16 of the fault matrix.
+func BenchmarkKilledRank(b *testing.B) {
+	var longest time.Duration
+	for range b.N {
+		longest = max(longest, killed(b, "halfway 1 stored"))
+	}
+	b.ReportMetric(float64(longest.Milliseconds()), "ms/notice")
+	check.That(b, longest <= time.Second, "a rank noticed after %v", longest)
 }
 
 // No rank can resize the shared memory or remove that protection. If one punches a hole in it, the
