@@ -20,29 +20,21 @@ import (
 	"github.com/gorun/gorun/ring/internal/nccl"
 )
 
-// childEnv makes the test binary do one thing that may end a process.
-const childEnv = "NCCL_TEST_CHILD"
-
 func TestMain(m *testing.M) {
-	if what := os.Getenv(childEnv); what != "" {
-		if err := map[string]func() error{"real": real, "old": old}[what](); err != nil {
-			fmt.Println(err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
+	lab.Play(map[string]func(string) error{"real": real, "old": old})
 	os.Exit(m.Run())
 }
 
-// child runs what in a process of its own, and returns what it printed.
-func child(t *testing.T, what string, env ...string) string {
+// child plays a role in a process of its own, and returns what it printed.
+func child(t *testing.T, role string, env ...string) string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0])
-	cmd.WaitDelay = time.Second
-	cmd.Env = append(append(os.Environ(), childEnv+"="+what), env...)
-	out, err := cmd.CombinedOutput()
-	must.That(t, err == nil, "%v\n%s", err, out)
-	return string(out)
+	p := lab.StartRole(t, exec.Command(os.Args[0]), role, env...)
+	var out strings.Builder
+	for line, err := p.Line(); err == nil; line, err = p.Line() {
+		out.WriteString(line + "\n")
+	}
+	must.OK(t, p.Wait(), out.String())
+	return out.String()
 }
 
 // realLibrary is where .ci/nccl puts the library of the wheel.
@@ -90,7 +82,7 @@ func text(t *testing.T, name string) string {
 	return string(b)
 }
 
-func real() error {
+func real(string) error {
 	l, err := nccl.Find(os.LookupEnv)
 	if err != nil {
 		return err
@@ -130,7 +122,7 @@ func TestOldLibrary(t *testing.T) {
 	}
 }
 
-func old() error {
+func old(string) error {
 	l, err := nccl.Find(os.LookupEnv)
 	if err != nil {
 		return err

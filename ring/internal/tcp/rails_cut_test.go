@@ -3,6 +3,7 @@ package tcp
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net/netip"
@@ -20,30 +21,38 @@ import (
 	"github.com/gorun/gorun/internal/test/must"
 )
 
-// TestRailProcess is the process that TestRailIsCut runs on two hosts: a rank that prints its
-// addresses, reads the other's, and swaps vectors until rank 0's standard input ends.
-func TestRailProcess(t *testing.T) {
-	rank, err := strconv.Atoi(os.Getenv("GORUN_RAIL_RANK"))
+func TestMain(m *testing.M) {
+	lab.Play(map[string]func(string) error{"rail": playRail})
+	os.Exit(m.Run())
+}
+
+// playRail is the role of a rank on two rails, "RANK ADDR ADDR": it prints its addresses, reads the
+// other's, and swaps vectors until rank 0's standard input ends.
+func playRail(told string) error {
+	words := strings.Fields(told)
+	rank, _ := strconv.Atoi(words[0])
+	own := []netip.Addr{netip.MustParseAddr(words[1]), netip.MustParseAddr(words[2])}
+	n, err := Listen(context.Background(), own, Config{Config: secure.Config{Stripes: 1}})
 	if err != nil {
-		return
+		return err
 	}
-	own := strings.Split(os.Getenv("GORUN_RAIL_ADDRS"), " ")
-	n := open(t, 1, netip.MustParseAddr(own[0]), netip.MustParseAddr(own[1]))
+	defer n.Close()
 	fmt.Println("at", n.Addrs()[0], n.Addrs()[1])
 	in := bufio.NewReader(os.Stdin)
 	text, err := in.ReadString('\n')
-	must.OK(t, err)
-	peers := make([]secure.Peer, 2)
-	peers[rank].Addrs = n.Addrs()
+	if err != nil {
+		return err
+	}
+	var theirs []netip.AddrPort
 	for word := range strings.FieldsSeq(text) {
-		peers[1-rank].Addrs = append(peers[1-rank].Addrs, netip.MustParseAddrPort(word))
+		theirs = append(theirs, netip.MustParseAddrPort(word))
 	}
-	for i := range peers {
-		for j, addr := range peers[i].Addrs {
-			peers[i].Rails = append(peers[i].Rails, secure.Rail{Addr: addr, Bits: 24, Interface: fmt.Sprint("eth", j)})
-		}
+	peers := make([]secure.Peer, 2)
+	peers[rank] = secure.Peer{Addrs: n.Addrs(), Rails: railsOf(n.Addrs())}
+	peers[1-rank] = secure.Peer{Addrs: theirs, Rails: railsOf(theirs)}
+	if err := n.Meet(identity(rank, 2), peers); err != nil {
+		return err
 	}
-	must.OK(t, n.Meet(identity(rank, 2), peers))
 	var over atomic.Bool
 	go func() {
 		io.Copy(io.Discard, in)
@@ -51,6 +60,7 @@ func TestRailProcess(t *testing.T) {
 	}()
 	fmt.Println("ended:", swapUntil(n, rank, over.Load))
 	n.Deliver()
+	return nil
 }
 
 // swapUntil swaps vectors until rank 0's over is true, and returns the longest time of one, or an
@@ -123,10 +133,8 @@ func TestRailIsCut(t *testing.T) {
 	}
 	var at [2]string
 	for rank, h := range hosts {
-		cmd := c.On(t.Context(), h.Name, os.Args[0], "-test.run=^TestRailProcess$")
-		cmd.Env = append(os.Environ(), fmt.Sprint("GORUN_RAIL_RANK=", rank), "GORUN_RAIL_ADDRS="+
-			strings.Join(own[rank], " "))
-		ranks[rank] = lab.Start(t, cmd)
+		role := fmt.Sprint("rail ", rank, " ", strings.Join(own[rank], " "))
+		ranks[rank] = lab.StartRole(t, c.On(t.Context(), h.Name, os.Args[0]), role)
 		at[rank] = hear(rank, "at ")
 	}
 	for rank, p := range ranks {

@@ -15,7 +15,6 @@ import (
 	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/ring/internal/flow"
-	"github.com/gorun/gorun/ring/internal/kernel"
 	"github.com/gorun/gorun/ring/internal/rails"
 )
 
@@ -57,33 +56,15 @@ func (s *sockets) sever(i int) {
 // first two have all their lanes.
 func railWorld(t testing.TB, guard secure.Guard, size, count int) ([]*Net, []*sockets) {
 	t.Helper()
-	nets := make([]*Net, size)
-	peers := make([]secure.Peer, size)
 	open := make([]*sockets, size)
-	for rank := range nets {
+	nets := meetAll(t, size, func(rank int) *Net {
 		var addrs []netip.Addr
 		for rail := range count {
 			addrs = append(addrs, netip.MustParseAddr(fmt.Sprintf("127.0.%d.%d", 10+rail, 1+rank)))
 		}
 		open[rank] = &sockets{}
-		cfg := Config{Config: secure.Config{Stripes: 1, Guard: guard, Sockets: open[rank].report}}
-		var err error
-		if cfg.Kernels, err = kernel.Detect(""); err != nil {
-			t.Fatal(err)
-		}
-		if nets[rank], err = Listen(testContext(t), addrs, cfg); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { nets[rank].Close() })
-		peers[rank] = secure.Peer{Addrs: nets[rank].Addrs(), Cert: nets[rank].Cert()}
-		for rail, addr := range nets[rank].Addrs() {
-			peers[rank].Rails = append(peers[rank].Rails,
-				secure.Rail{Addr: addr, Bits: 24, Interface: fmt.Sprint("eth", rail)})
-		}
-	}
-	for rank, n := range nets {
-		must.OK(t, n.Meet(identity(rank, size), peers))
-	}
+		return openWith(t, secure.Config{Stripes: 1, Guard: guard, Sockets: open[rank].report}, addrs...)
+	})
 	linkUp(t, nets)
 	awaitLanes(t, nets, open, (size-1)*count)
 	return nets, open

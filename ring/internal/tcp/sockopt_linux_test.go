@@ -12,34 +12,6 @@ import (
 	"github.com/gorun/gorun/internal/test/must"
 )
 
-// congestionOf is the congestion control of every connection between two ranks.
-func congestionOf(t *testing.T, want string) []string {
-	t.Helper()
-	nets := make([]*Net, 2)
-	addrs := make([][]netip.AddrPort, 2)
-	for rank := range nets {
-		n, err := Listen(testContext(t), []netip.Addr{loopback()},
-			Config{Config: secure.Config{Stripes: 2, Congestion: want}})
-		must.OK(t, err)
-		t.Cleanup(func() { n.Close() })
-		nets[rank] = n
-		addrs[rank] = n.Addrs()
-	}
-	for rank, n := range nets {
-		must.OK(t, n.Meet(identity(rank, 2), peersAt(addrs)))
-	}
-	linkUp(t, nets)
-	var names []string
-	for rank, n := range nets {
-		for _, s := range n.links[1-rank].conns {
-			name, err := unix.GetsockoptString(s.(socket).FD, unix.IPPROTO_TCP, unix.TCP_CONGESTION)
-			must.OK(t, err)
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
 func TestCongestion(t *testing.T) {
 	lab.NeedKernel(t, "TCP_CONGESTION of three letters")
 	system, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -48,8 +20,16 @@ func TestCongestion(t *testing.T) {
 	normal, err := unix.GetsockoptString(system, unix.IPPROTO_TCP, unix.TCP_CONGESTION)
 	must.OK(t, err)
 	for asked, want := range map[string]string{"": "reno", "reno": "reno", normal: normal} {
-		for _, got := range congestionOf(t, asked) {
-			check.Equal(t, got, want, "asked for", asked, "on loopback")
+		nets := meetAll(t, 2, func(int) *Net {
+			return openWith(t, secure.Config{Stripes: 2, Congestion: asked})
+		})
+		linkUp(t, nets)
+		for rank, n := range nets {
+			for _, s := range n.links[1-rank].conns {
+				got, err := unix.GetsockoptString(s.(socket).FD, unix.IPPROTO_TCP, unix.TCP_CONGESTION)
+				must.OK(t, err)
+				check.Equal(t, got, want, "asked for", asked, "on loopback")
+			}
 		}
 	}
 	if n, err := Listen(testContext(t), []netip.Addr{loopback()},

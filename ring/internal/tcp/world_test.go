@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"sync"
@@ -37,18 +38,17 @@ func testContext(t testing.TB) context.Context {
 // open returns a Net before Meet. It closes with the test.
 func open(t testing.TB, stripes int, addrs ...netip.Addr) *Net {
 	t.Helper()
-	return openGuarded(t, secure.Plain, stripes, addrs...)
+	return openWith(t, secure.Config{Stripes: stripes}, addrs...)
 }
 
-func openGuarded(t testing.TB, guard secure.Guard, stripes int, addrs ...netip.Addr) *Net {
+func openWith(t testing.TB, cfg secure.Config, addrs ...netip.Addr) *Net {
 	t.Helper()
 	kernels, err := kernel.Detect("")
 	must.OK(t, err)
 	if len(addrs) == 0 {
 		addrs = []netip.Addr{loopback()}
 	}
-	n, err := Listen(testContext(t), addrs, Config{Config: secure.Config{Stripes: stripes, Guard: guard},
-		Kernels: kernels})
+	n, err := Listen(testContext(t), addrs, Config{Config: cfg, Kernels: kernels})
 	must.OK(t, err)
 	t.Cleanup(func() { n.Close() })
 	return n
@@ -61,6 +61,30 @@ func peersAt(addrs [][]netip.AddrPort) []secure.Peer {
 		peers[rank].Addrs = addrs[rank]
 	}
 	return peers
+}
+
+// railsOf takes each of a rank's addresses for an interface of its own.
+func railsOf(addrs []netip.AddrPort) (all []secure.Rail) {
+	for i, addr := range addrs {
+		all = append(all, secure.Rail{Addr: addr, Bits: 24, Interface: fmt.Sprint("eth", i)})
+	}
+	return all
+}
+
+// meetAll makes ranks of this process meet.
+func meetAll(t testing.TB, size int, open func(rank int) *Net) []*Net {
+	t.Helper()
+	nets := make([]*Net, size)
+	peers := make([]secure.Peer, size)
+	for rank := range nets {
+		n := open(rank)
+		nets[rank] = n
+		peers[rank] = secure.Peer{Addrs: n.Addrs(), Cert: n.Cert(), Rails: railsOf(n.Addrs())}
+	}
+	for rank, n := range nets {
+		must.OK(t, n.Meet(identity(rank, size), peers))
+	}
+	return nets
 }
 
 // world returns ranks of this process that have met.
@@ -79,16 +103,7 @@ func onEveryGuard(t *testing.T, test func(t *testing.T, guard secure.Guard)) {
 // guardedWorld is world with a guard.
 func guardedWorld(t testing.TB, guard secure.Guard, size, stripes int) []*Net {
 	t.Helper()
-	nets := make([]*Net, size)
-	peers := make([]secure.Peer, size)
-	for rank := range nets {
-		nets[rank] = openGuarded(t, guard, stripes)
-		peers[rank] = secure.Peer{Addrs: nets[rank].Addrs(), Cert: nets[rank].Cert()}
-	}
-	for rank, n := range nets {
-		must.OK(t, n.Meet(identity(rank, size), peers))
-	}
-	return nets
+	return meetAll(t, size, func(int) *Net { return openWith(t, secure.Config{Stripes: stripes, Guard: guard}) })
 }
 
 // each runs a function for all ranks at once, and returns their errors.
