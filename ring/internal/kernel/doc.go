@@ -1,4 +1,4 @@
-// Package kernel combines, scales, converts and copies arrays of numbers at the
+// Package kernel combines, scales and copies arrays of numbers at the
 // speed of the memory they lie in. It is the arithmetic below the collectives.
 //
 // It works on raw memory: pointers and counts, no slices of a known type. It

@@ -51,14 +51,6 @@ func FuzzTiersAgree(f *testing.F) {
 					set.Divide(dtype, dst, srcs[0], n, max(1, divisor))
 				})
 			}
-			if dtype.half() {
-				each("widen of "+dtype.String(), 4*n, func(set Set, dst unsafe.Pointer) {
-					set.Convert(F32, dst, dtype, srcs[0], n)
-				})
-				each("narrow to "+dtype.String(), length/2, func(set Set, dst unsafe.Pointer) {
-					set.Convert(dtype, dst, F32, srcs[0], length/4)
-				})
-			}
 		}
 	})
 }

@@ -107,45 +107,38 @@ source: \
 	JLT source \
 	store(write, move, V0, (AX)(BX*1))
 
-// MAP writes what apply makes of each element. An offset of one is in bytes of the source and of
-// dst, or in elements of so many bytes; a vector is count of them. Elements are moved under a mask
-// by the instructions in and out.
-#define MAP(load, apply, by, store, srcBytes, dstBytes, count, in, out, log2) \
+// MAP writes what apply makes of each element. A vector is count bytes. Elements are moved under a
+// mask by the instruction move.
+#define MAP(load, apply, by, store, count, move) \
 four: \
 	LEAQ (4*count)(BX), DI \
 	CMPQ DI, SI \
 	JGT one \
-	MAP_VECTOR(READ, WRITE, load, apply, by, store, (0*count*srcBytes)(CX)(BX*srcBytes), (0*count*dstBytes)(AX)(BX*dstBytes), in, out) \
-	MAP_VECTOR(READ, WRITE, load, apply, by, store, (1*count*srcBytes)(CX)(BX*srcBytes), (1*count*dstBytes)(AX)(BX*dstBytes), in, out) \
-	MAP_VECTOR(READ, WRITE, load, apply, by, store, (2*count*srcBytes)(CX)(BX*srcBytes), (2*count*dstBytes)(AX)(BX*dstBytes), in, out) \
-	MAP_VECTOR(READ, WRITE, load, apply, by, store, (3*count*srcBytes)(CX)(BX*srcBytes), (3*count*dstBytes)(AX)(BX*dstBytes), in, out) \
+	MAP_VECTOR(READ, WRITE, load, apply, by, store, (0*count)(CX)(BX*1), (0*count)(AX)(BX*1), move) \
+	MAP_VECTOR(READ, WRITE, load, apply, by, store, (1*count)(CX)(BX*1), (1*count)(AX)(BX*1), move) \
+	MAP_VECTOR(READ, WRITE, load, apply, by, store, (2*count)(CX)(BX*1), (2*count)(AX)(BX*1), move) \
+	MAP_VECTOR(READ, WRITE, load, apply, by, store, (3*count)(CX)(BX*1), (3*count)(AX)(BX*1), move) \
 	MOVQ DI, BX \
 	JMP four \
 one: \
 	LEAQ (count)(BX), DI \
 	CMPQ DI, SI \
 	JGT rest \
-	MAP_VECTOR(READ, WRITE, load, apply, by, store, (CX)(BX*srcBytes), (AX)(BX*dstBytes), in, out) \
+	MAP_VECTOR(READ, WRITE, load, apply, by, store, (CX)(BX*1), (AX)(BX*1), move) \
 	MOVQ DI, BX \
 	JMP one \
 rest:
 
-#define MAP_VECTOR(read, write, load, apply, by, store, from, to, in, out) \
-	load(read, in, from, V0) \
+#define MAP_VECTOR(read, write, load, apply, by, store, from, to, move) \
+	load(read, move, from, V0) \
 	apply(by, BY, V0) \
-	store(write, out, V0, to)
+	store(write, move, V0, to)
 
 #define MAP_BY(op, type, name, load, by, store, fill, step, move, log2) \
 KERNEL(op, type, name) \
 	fill x+24(FP), BY \
-	MAP(load, SIMPLE, by, store, 1, 1, step, move, move, log2) \
-	REST(log2, MAP_VECTOR(READ_MASKED, WRITE_MASKED, load, SIMPLE, by, store, (CX)(BX*1), (AX)(BX*1), move, move)) \
-	FINISH
-
-#define CONVERT(op, type, name, load, store, srcBytes, dstBytes, in, out) \
-KERNEL(op, type, name) \
-	MAP(load, NOTHING, , store, srcBytes, dstBytes, (BYTES/4), in, out, 0) \
-	REST(0, MAP_VECTOR(READ_MASKED, WRITE_MASKED, load, NOTHING, , store, (CX)(BX*srcBytes), (AX)(BX*dstBytes), in, out)) \
+	MAP(load, SIMPLE, by, store, step, move) \
+	REST(log2, MAP_VECTOR(READ_MASKED, WRITE_MASKED, load, SIMPLE, by, store, (CX)(BX*1), (AX)(BX*1), move)) \
 	FINISH
 
 // How elements come from memory and go there.
@@ -181,7 +174,7 @@ KERNEL(op, type, name) \
 
 // Masked stores cannot bypass the cache, so the caller computes the rest.
 KERNEL(const_opStream, 0, stream)
-	MAP(LOAD, NOTHING, , STREAM, 1, 1, BYTES, , , 0)
+	MAP(LOAD, NOTHING, , STREAM, BYTES, )
 	SFENCE
 	FINISH
 
@@ -240,8 +233,6 @@ REDUCE_F16(const_Max, maxF16, MAX_PS, )
 REDUCE_F16(const_Prod, prodF16, SIMPLE, VMULPS)
 MAP_BY(const_opScale, const_F16, mulF16, HALF_LOAD, VMULPS, HALF_STORE, VBROADCASTSS, (BYTES/2), VMOVDQU16, 1)
 MAP_BY(const_opDivide, const_F16, divF16, HALF_LOAD, VDIVPS, HALF_STORE, VBROADCASTSS, (BYTES/2), VMOVDQU16, 1)
-CONVERT(const_opWiden, const_F16, widenF16, HALF_LOAD, STORE, 2, 4, VMOVDQU16, VMOVDQU32)
-CONVERT(const_opNarrow, const_F16, narrowF16, LOAD, HALF_STORE, 4, 2, VMOVDQU32, VMOVDQU16)
 
 REDUCE_BF16(const_Sum, sumBF16, SIMPLE, VADDPS)
 REDUCE_BF16(const_Min, minBF16, MIN_PS, )
@@ -249,8 +240,6 @@ REDUCE_BF16(const_Max, maxBF16, MAX_PS, )
 REDUCE_BF16(const_Prod, prodBF16, SIMPLE, VMULPS)
 MAP_BY(const_opScale, const_BF16, mulBF16, BRAIN_LOAD, VMULPS, BRAIN_STORE, VBROADCASTSS, (BYTES/2), VMOVDQU16, 1)
 MAP_BY(const_opDivide, const_BF16, divBF16, BRAIN_LOAD, VDIVPS, BRAIN_STORE, VBROADCASTSS, (BYTES/2), VMOVDQU16, 1)
-CONVERT(const_opWiden, const_BF16, widenBF16, BRAIN_LOAD, STORE, 2, 4, VMOVDQU16, VMOVDQU32)
-CONVERT(const_opNarrow, const_BF16, narrowBF16, LOAD, BRAIN_STORE, 4, 2, VMOVDQU32, VMOVDQU16)
 
 REDUCE_8(const_Sum, const_I8, sumI8, VPADDB)
 REDUCE_8(const_Min, const_I8, minI8, VPMINSB)

@@ -134,12 +134,3 @@ func divInt[T integer, W int64 | uint64](dst, src unsafe.Pointer, divisor W, fro
 		out[i] = T(W(x) / divisor)
 	}
 }
-
-// convertGo is the Go tier of [Set.Convert], for the elements begin, end.
-func convertGo(to Type, dst unsafe.Pointer, from Type, src unsafe.Pointer, begin, end int) {
-	if from.half() {
-		load(from, array[float32](dst, begin*4, end-begin), src, begin*2)
-	} else {
-		store(to, dst, array[float32](src, begin*4, end-begin), begin*2)
-	}
-}

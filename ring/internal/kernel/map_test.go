@@ -9,7 +9,6 @@ import (
 	"unsafe"
 
 	"github.com/gorun/gorun/internal/test/check"
-	"github.com/gorun/gorun/internal/test/must"
 )
 
 // mapped returns Scale or Divide of one element.
@@ -137,73 +136,6 @@ func TestAverageOfEqualNumbers(t *testing.T) {
 	}
 }
 
-// halfPatterns returns all values of a half, and the float32s around which rounding to it
-// changes: those halfway between two halves, and their neighbours.
-func halfPatterns(dtype Type) (halves, singles []uint64) {
-	f, _ := formatOf(dtype)
-	single := format{32, 23}
-	for h := range uint64(1 << 16) {
-		halves = append(halves, h)
-		s := single.convert(f, h)
-		half := single.convert(f, h) + 1<<(22-f.fraction)
-		singles = append(singles, s, half-1, half, half+1)
-		if dtype == F16 && h < 1<<f.fraction { // subnormals lie further apart
-			middle := single.round(f.value(h) + f.value(1)/2)
-			singles = append(singles, middle-1, middle, middle+1, middle|single.sign())
-		}
-	}
-	return halves, singles
-}
-
-func TestConvertEveryPattern(t *testing.T) {
-	for _, dtype := range []Type{F16, BF16} {
-		halves, singles := halfPatterns(dtype)
-		testConvert(t, F32, dtype, halves)
-		testConvert(t, dtype, F32, singles)
-	}
-}
-
-func testConvert(t *testing.T, to, from Type, in []uint64) {
-	src := newArrays(1, len(in)*from.Size(), func(int) int { return 0 })
-	want := newArrays(1, len(in)*to.Size(), func(int) int { return 0 })
-	got := newArrays(1, len(in)*to.Size(), func(int) int { return 0 })
-	out, _ := formatOf(to)
-	format, _ := formatOf(from)
-	for i, bits := range in {
-		put(from, src.array(0), i, bits)
-		put(to, want.array(0), i, out.convert(format, bits))
-	}
-	for _, set := range sets(t) {
-		clear(got.array(0))
-		set.Convert(to, got.pointer(0), from, src.pointer(0), len(in))
-		for i, bits := range in {
-			g := get(to, got.array(0), i)
-			w := get(to, want.array(0), i)
-			must.That(t, g == w, "%v: %v %#x to %v is %#x, want %#x", set, from, bits, to, g, w)
-		}
-	}
-}
-
-func TestConvertLengths(t *testing.T) {
-	r := rand.New(rand.NewPCG(5, 5))
-	for _, pair := range [][2]Type{{F32, F16}, {F16, F32}, {F32, BF16}, {BF16, F32}, {I64, I64}} {
-		for n := range 131 {
-			to := pair[0]
-			from := pair[1]
-			a := newArrays(2, n*8, func(array int) int { return n + array*13 })
-			fill(r, from, a.array(0)[:n*from.Size()])
-			expected := bytes.Clone(a.memory)
-			Set{}.Convert(to, unsafe.Pointer(&expected[a.at[1]]), from, a.pointer(0), n)
-			before := bytes.Clone(a.memory)
-			for _, set := range sets(t) {
-				copy(a.memory, before)
-				set.Convert(to, a.pointer(1), from, a.pointer(0), n)
-				same(t, fmt.Sprintf("%v, %d elements of %v to %v", set, n, from, to), a.memory, expected)
-			}
-		}
-	}
-}
-
 // TestHalfPairs combines every pattern with a sample of others.
 func TestHalfPairs(t *testing.T) {
 	for _, dtype := range []Type{F16, BF16} {
@@ -265,8 +197,6 @@ func TestNoAllocations(t *testing.T) {
 				set.Divide(dtype, pc, pa, 201, 3)
 			}
 			set.Reduce(Bool, BXor, pc, srcs[:], 201)
-			set.Convert(F16, pc, F32, pa, 201)
-			set.Convert(F32, pc, BF16, pa, 201)
 			set.CopyNT(pc, pa, 801)
 			set.CopyTwice(pc, pb, pa, 801)
 		})

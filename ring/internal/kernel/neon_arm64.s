@@ -179,30 +179,27 @@ stop: \
 	MOVD R3, done+48(FP) \
 	RET
 
-// MAP writes what apply makes of each element. An offset of one is in bytes of the source and of dst, or in elements of
-// so many bytes as a shift says; four vectors are count of them.
-#define MAP(load, apply, bits, check, equal, store, srcShift, dstShift, count) \
+// MAP writes what apply makes of each element. Four vectors are count bytes.
+#define MAP(load, apply, bits, check, equal, store, count) \
 	BRAIN_CONSTANTS \
 four: \
 	ADD $count, R3, R5 \
 	CMP R4, R5 \
 	BGT stop \
-	ADD R3<<srcShift, R1, R6 \
+	ADD R3, R1, R6 \
 	load(R6) \
 	apply(bits, 24, 0) \
 	apply(bits, 24, 1) \
 	apply(bits, 24, 2) \
 	apply(bits, 24, 3) \
 	check(equal) \
-	ADD R3<<dstShift, R0, R6 \
+	ADD R3, R0, R6 \
 	store(R6) \
 	MOVD R5, R3 \
 	JMP four \
 stop: \
 	MOVD R3, done+48(FP) \
 	RET
-
-#define NOTHING(bits, src, acc)
 
 #define REDUCE_F32(op, name, bits)  REDUCE(op, const_F32, name, LOAD_RESULTS, LOAD_SOURCE, SIMPLE, bits, NUMBERS, FCMEQ_S, STORE, 64)
 #define REDUCE_F64(op, name, bits)  REDUCE(op, const_F64, name, LOAD_RESULTS, LOAD_SOURCE, SIMPLE, bits, NUMBERS, FCMEQ_D, STORE, 64)
@@ -213,22 +210,19 @@ stop: \
 #define MAP_F32(op, name, bits) \
 KERNEL(op, const_F32, name) \
 	VDUP R2, V24.S4 \
-	MAP(LOAD_RESULTS, SIMPLE, bits, NUMBERS, FCMEQ_S, STORE, 0, 0, 64)
+	MAP(LOAD_RESULTS, SIMPLE, bits, NUMBERS, FCMEQ_S, STORE, 64)
 #define MAP_F64(op, name, bits) \
 KERNEL(op, const_F64, name) \
 	VDUP R2, V24.D2 \
-	MAP(LOAD_RESULTS, SIMPLE, bits, NUMBERS, FCMEQ_D, STORE, 0, 0, 64)
+	MAP(LOAD_RESULTS, SIMPLE, bits, NUMBERS, FCMEQ_D, STORE, 64)
 #define MAP_F16(op, name, bits) \
 KERNEL(op, const_F16, name) \
 	VDUP R2, V24.S4 \
-	MAP(HALF_RESULTS, SIMPLE, bits, NUMBERS, FCMEQ_S, HALF_STORE, 0, 0, 32)
+	MAP(HALF_RESULTS, SIMPLE, bits, NUMBERS, FCMEQ_S, HALF_STORE, 32)
 #define MAP_BF16(op, name, bits) \
 KERNEL(op, const_BF16, name) \
 	VDUP R2, V24.S4 \
-	MAP(BRAIN_RESULTS, SIMPLE, bits, NUMBERS, FCMEQ_S, BRAIN_STORE, 0, 0, 32)
-#define CONVERT(op, type, name, load, check, store, srcShift, dstShift) \
-KERNEL(op, type, name) \
-	MAP(load, NOTHING, , check, FCMEQ_S, store, srcShift, dstShift, 16)
+	MAP(BRAIN_RESULTS, SIMPLE, bits, NUMBERS, FCMEQ_S, BRAIN_STORE, 32)
 
 // The table is filled in the order of types, and of operations for each. It has no products of 64-bit integers, for
 // which there is no instruction.
@@ -253,8 +247,6 @@ REDUCE_F16(const_Max, maxF16, FMAX_S)
 REDUCE_F16(const_Prod, prodF16, FMUL_S)
 MAP_F16(const_opScale, mulF16, FMUL_S)
 MAP_F16(const_opDivide, divF16, FDIV_S)
-CONVERT(const_opWiden, const_F16, widenF16, HALF_RESULTS, ANYTHING, STORE, 1, 2)
-CONVERT(const_opNarrow, const_F16, narrowF16, LOAD_RESULTS, NUMBERS, HALF_STORE, 2, 1)
 
 REDUCE_BF16(const_Sum, sumBF16, FADD_S)
 REDUCE_BF16(const_Min, minBF16, FMIN_S)
@@ -262,8 +254,6 @@ REDUCE_BF16(const_Max, maxBF16, FMAX_S)
 REDUCE_BF16(const_Prod, prodBF16, FMUL_S)
 MAP_BF16(const_opScale, mulBF16, FMUL_S)
 MAP_BF16(const_opDivide, divBF16, FDIV_S)
-CONVERT(const_opWiden, const_BF16, widenBF16, BRAIN_RESULTS, ANYTHING, STORE, 1, 2)
-CONVERT(const_opNarrow, const_BF16, narrowBF16, LOAD_RESULTS, NUMBERS, BRAIN_STORE, 2, 1)
 
 REDUCE_INT(const_Sum, const_I8, sumI8, SIMPLE, ADD_B)
 REDUCE_INT(const_Min, const_I8, minI8, SIMPLE, SMIN_B)

@@ -207,3 +207,6 @@ func put(t Type, b []byte, i int, bits uint64) {
 	word := binary.LittleEndian.AppendUint64(nil, bits)
 	copy(b[i*t.Size():(i+1)*t.Size()], word)
 }
+
+// half reports whether t is computed in float32.
+func (t Type) half() bool { return t == F16 || t == BF16 }

@@ -75,7 +75,7 @@ func (s Set) Reduce(t Type, op Op, dst unsafe.Pointer, srcs []unsafe.Pointer, n 
 	}
 }
 
-// nanPiece is the work in bytes, or elements, that plain Go does at least where kernels find a NaN:
+// nanPiece is the work in bytes that plain Go does at least where kernels find a NaN:
 // arrays full of them take no longer than without kernels.
 const nanPiece = 1 << 10
 
@@ -132,32 +132,6 @@ func (s Set) Divide(t Type, dst, src unsafe.Pointer, n, divisor int) {
 func mustBeNumber(t Type) {
 	if t == Bool || t.Size() == 0 {
 		panic(fmt.Sprintf("kernel: %v is not a number", t))
-	}
-}
-
-// Convertible reports whether [Set.Convert] goes from one type to the other: F32
-// to and from F16 and BF16, and every type to itself.
-func Convertible(to, from Type) bool {
-	return to == from && to.Size() > 0 || to == F32 && from.half() || to.half() && from == F32
-}
-
-// Convert sets the n elements of dst to those of src in another type. The arrays
-// must not overlap, unless their types and addresses are the same. It panics if
-// Convertible(to, from) is false.
-func (s Set) Convert(to Type, dst unsafe.Pointer, from Type, src unsafe.Pointer, n int) {
-	if !Convertible(to, from) {
-		panic(fmt.Sprintf("kernel: no conversion of %v to %v", from, to))
-	}
-	if to == from {
-		Copy(dst, src, n*to.Size())
-		return
-	}
-	const piece = maxPiece / 4 // elements
-	for begin := 0; begin < n; {
-		end := min(begin+piece, n)
-		done := s.tier.convert(to, dst, from, src, begin, end)
-		begin = s.tier.resume(true, done, end)
-		convertGo(to, dst, from, src, done, begin)
 	}
 }
 

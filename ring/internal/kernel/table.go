@@ -11,8 +11,6 @@ import (
 const (
 	opScale  = BXor + 1 + iota // Scale
 	opDivide                   // Divide
-	opWiden                    // Convert to F32
-	opNarrow                   // Convert from F32
 	opStream                   // CopyNT
 	opTwice                    // CopyTwice
 )
@@ -28,8 +26,7 @@ func (t tier) run(op Op, dtype Type, dst, src unsafe.Pointer, x uint64, from, to
 }
 
 // The methods of tier do what the methods of Set of the same name do, from one offset towards
-// another, and return the offset they reached. The Go tier does the rest. Offsets are bytes, for
-// convert elements.
+// another, and return the offset they reached. The Go tier does the rest. Offsets are bytes.
 
 func (t tier) reduce(dtype Type, op Op, dst unsafe.Pointer, srcs []unsafe.Pointer, from, to int) int {
 	return t.run(op, alike(dtype, op), dst, unsafe.Pointer(&srcs[0]), uint64(len(srcs)), from, to)
@@ -64,13 +61,6 @@ func bitsOf(dtype Type, x float64) uint64 {
 		return math.Float64bits(x)
 	}
 	return uint64(math.Float32bits(float32(x)))
-}
-
-func (t tier) convert(dstType Type, dst unsafe.Pointer, srcType Type, src unsafe.Pointer, from, to int) int {
-	if dstType == F32 {
-		return t.run(opWiden, srcType, dst, src, 0, from, to)
-	}
-	return t.run(opNarrow, dstType, dst, src, 0, from, to)
 }
 
 func (t tier) copyNT(dst, src unsafe.Pointer, from, to int) int {

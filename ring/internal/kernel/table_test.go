@@ -36,10 +36,6 @@ func TestEveryKernelIsInTheTable(t *testing.T) {
 				reached("scale", dtype, set.tier.scale(dtype, dst, srcs[0], 2, 0, 1<<10))
 				reached("divide", dtype, set.tier.divide(dtype, dst, srcs[0], 2, 0, 1<<10))
 			}
-			if dtype.half() {
-				reached("widen", dtype, 4*set.tier.convert(F32, dst, dtype, srcs[0], 0, 1<<8))
-				reached("narrow", dtype, 4*set.tier.convert(dtype, dst, F32, srcs[0], 0, 1<<8))
-			}
 		}
 		if set.tier != neon { // whose copies are plain Go's
 			reached("copy", 0, set.tier.copyNT(dst, srcs[0], 0, 1<<10))

@@ -13,10 +13,6 @@ func (tier) scale(_ Type, _, _ unsafe.Pointer, _ float64, from, _ int) int { ret
 
 func (tier) divide(_ Type, _, _ unsafe.Pointer, _ int, from, _ int) int { return from }
 
-func (tier) convert(_ Type, _ unsafe.Pointer, _ Type, _ unsafe.Pointer, from, _ int) int {
-	return from
-}
-
 func (tier) copyNT(_, _ unsafe.Pointer, from, _ int) int { return from }
 
 func (tier) copyTwice(_, _, _ unsafe.Pointer, from, _ int) int { return from }

@@ -47,9 +47,6 @@ func (t Type) String() string {
 // Float reports whether t is a floating point type.
 func (t Type) Float() bool { return t >= F32 && t <= BF16 }
 
-// half reports whether t is computed in float32.
-func (t Type) half() bool { return t == F16 || t == BF16 }
-
 // Op is how [Set.Reduce] combines elements. The zero value is none.
 type Op uint8
 
