@@ -122,9 +122,6 @@ type Outcome struct {
 // the negotiation on all ranks, whether tensors wait or not.
 func (n *Negotiator) Leave() { n.leaving = true }
 
-// Waiting returns the number of tensors that some ranks have submitted and others have not.
-func (n *Negotiator) Waiting() int { return len(n.waiting) }
-
 // Open reports whether some rank has submitted the tensor of that name, and another has not.
 func (n *Negotiator) Open(name string) bool {
 	e := n.names[name]

@@ -139,7 +139,7 @@ func (s *simulation) epoch() {
 	}
 	for cycles := 0; ; cycles++ {
 		if cycles > 1000*s.steps {
-			s.t.Fatalf("no end in sight: %d tensors wait", s.ranks[0].Waiting())
+			s.t.Fatalf("no end in sight: %d tensors wait", len(s.ranks[0].waiting))
 		}
 		out := s.turn(true)
 		if !out.Joined {
@@ -170,7 +170,7 @@ func (s *simulation) back(name string, failed bool) {
 func (s *simulation) run() {
 	for cycles := 0; slices.Min(s.done) < s.steps; cycles++ {
 		if cycles > 1000*s.steps {
-			s.t.Fatalf("no end in sight: %d tensors wait", s.ranks[0].Waiting())
+			s.t.Fatalf("no end in sight: %d tensors wait", len(s.ranks[0].waiting))
 		}
 		s.turn(false)
 	}
@@ -256,7 +256,7 @@ func TestSimulation(t *testing.T) {
 				s.submitted, want)
 		}
 		for rank, n := range s.ranks {
-			check.That(t, n.Waiting() == 0 && s.boxes[rank].InFlight() == 0 && len(s.boxes[rank].List()) == 0,
+			check.That(t, len(n.waiting) == 0 && s.boxes[rank].InFlight() == 0 && len(s.boxes[rank].List()) == 0,
 				"%+v: rank %d has something left", tt, rank)
 			check.That(t, len(n.names) <= tt.config.Cache && len(n.cache.slots) == len(n.names),
 				"%+v: rank %d keeps %d names and %d ids", tt, rank, len(n.names), len(n.cache.slots))
@@ -285,7 +285,7 @@ func TestSimulationOfJoins(t *testing.T) {
 				s.epoch()
 			}
 			for rank, n := range s.ranks {
-				check.That(t, n.Waiting() == 0 && s.boxes[rank].InFlight() == 0 && len(n.NotJoined()) == size,
+				check.That(t, len(n.waiting) == 0 && s.boxes[rank].InFlight() == 0 && len(n.NotJoined()) == size,
 					"%d ranks, %+v: rank %d has something left", size, c, rank)
 				check.That(t, len(n.names) <= c.Cache && len(n.cache.slots) == len(n.names),
 					"%d ranks, %+v: rank %d keeps %d names and %d ids", size, c, rank, len(n.names), len(n.cache.slots))
