@@ -42,11 +42,11 @@ func (s *Stream) look() time.Duration {
 	s.conclude(time.Now())
 	s.acknowledge(1)
 	s.pump()
-	if s.waiting && (s.progress() != before || s.blocking(!s.blocked.IsZero())) {
+	if s.waiting && (s.progress() != before || s.blocking(!s.out.blocked.IsZero())) {
 		s.signal()
 	}
 	s.redial()
-	if s.window.acked < s.window.end || s.next != s.acked || !s.hungUp.IsZero() {
+	if s.out.window.acked < s.out.window.end || s.in.next != s.in.acked || !s.hungUp.IsZero() {
 		return busyInterval
 	}
 	return idleInterval
@@ -61,9 +61,9 @@ type progress struct {
 
 func (s *Stream) progress() progress {
 	p := progress{
-		acked:     s.window.acked,
-		cut:       s.window.cut,
-		reordered: len(s.reorder),
+		acked:     s.out.window.acked,
+		cut:       s.out.window.cut,
+		reordered: len(s.in.reorder),
 		lanes:     len(s.lanes),
 	}
 	for _, l := range s.lanes {

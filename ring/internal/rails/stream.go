@@ -56,8 +56,8 @@ type Stream struct {
 	ended     error     // error of the last lane
 	hungUp    time.Time // since when no lane has worked, after the other rank ended one; zero: one works
 
-	sending
-	receiving
+	out sending
+	in  receiving
 }
 
 // sending is the half of a stream that sends.
@@ -150,13 +150,13 @@ func (s *Stream) closeDead() {
 
 // lose queues what a lane has not delivered, to be sent on others.
 func (s *Stream) lose(l *lane) {
-	s.pendingAck = true // an acknowledgement may have been lost with it
+	s.in.pendingAck = true // an acknowledgement may have been lost with it
 	for _, part := range l.lose() {
-		if part.end() > s.window.acked {
-			s.lost.add(part)
+		if part.end() > s.out.window.acked {
+			s.out.lost.add(part)
 		}
 	}
-	s.lost.drop(s.window.acked)
+	s.out.lost.drop(s.out.window.acked)
 }
 
 // fault handles an error of a lane. The lane ends, unless the error shows that data was changed,
@@ -245,7 +245,7 @@ func (s *Stream) Send(o *secure.Outbox) (int, error) {
 	if err := s.over(); err != nil && (o.Len() > 0 || s.failed != nil) {
 		return 0, err
 	}
-	if s.window.room() < len(s.window.memory)/2 || !s.blocked.IsZero() {
+	if s.out.window.room() < len(s.out.window.memory)/2 || !s.out.blocked.IsZero() {
 		s.readHeaders()
 	}
 	accepted := 0
@@ -260,7 +260,7 @@ func (s *Stream) Send(o *secure.Outbox) (int, error) {
 			if fit == 0 && len(piece) > 0 {
 				break
 			}
-			s.window.add(piece[:fit])
+			s.out.window.add(piece[:fit])
 			n += fit
 			if off += fit; fit == len(piece) {
 				part++
@@ -287,24 +287,24 @@ func (s *Stream) Send(o *secure.Outbox) (int, error) {
 // space returns how many bytes can be accepted now. It makes the window larger if only that
 // limits the lanes.
 func (s *Stream) space() int {
-	held := int(s.window.end - s.window.cut)
-	if s.window.room() == 0 && held == 0 && len(s.lost) == 0 {
-		s.window.grow()
+	held := int(s.out.window.end - s.out.window.cut)
+	if s.out.window.room() == 0 && held == 0 && len(s.out.lost) == 0 {
+		s.out.window.grow()
 	}
-	return max(0, min(s.window.room(), maxHeld-held))
+	return max(0, min(s.out.window.room(), maxHeld-held))
 }
 
 // watchWindow receives data that nobody asks for, once sending has been stuck for a while:
 // acknowledgements may lie behind it, and the other rank may be stuck in the same way.
 func (s *Stream) watchWindow(progress bool) {
 	switch {
-	case progress || s.window.room() > 0 && s.held() == 0:
-		s.blocked = time.Time{}
-		s.sinking = false
-	case s.blocked.IsZero():
-		s.blocked = time.Now()
-	case time.Since(s.blocked) > stallTime:
-		s.sinking = true
+	case progress || s.out.window.room() > 0 && s.held() == 0:
+		s.out.blocked = time.Time{}
+		s.out.sinking = false
+	case s.out.blocked.IsZero():
+		s.out.blocked = time.Now()
+	case time.Since(s.out.blocked) > stallTime:
+		s.out.sinking = true
 		s.drainAll()
 	}
 }
@@ -330,13 +330,13 @@ func (s *Stream) pump() (moved bool) {
 			moved = s.flush(l) || moved
 		}
 	}
-	s.lost.drop(s.window.acked)
+	s.out.lost.drop(s.out.window.acked)
 	var now time.Time
-	for len(s.lost) > 0 || s.window.cut < s.window.end {
-		part := span{s.window.cut, int(s.window.end - s.window.cut)}
-		again := len(s.lost) > 0
+	for len(s.out.lost) > 0 || s.out.window.cut < s.out.window.end {
+		part := span{s.out.window.cut, int(s.out.window.end - s.out.window.cut)}
+		again := len(s.out.lost) > 0
 		if again {
-			part = s.lost[0]
+			part = s.out.lost[0]
 		}
 		part.size = min(part.size, maxSegment)
 		if now.IsZero() {
@@ -347,12 +347,12 @@ func (s *Stream) pump() (moved bool) {
 			break
 		}
 		if again {
-			s.lost.drop(part.end())
+			s.out.lost.drop(part.end())
 		} else {
-			s.window.cut = part.end()
+			s.out.window.cut = part.end()
 		}
-		l.give(header{off: part.off, ack: s.next, size: part.size})
-		s.acked = s.next
+		l.give(header{off: part.off, ack: s.in.next, size: part.size})
+		s.in.acked = s.in.next
 		moved = true
 		s.flush(l)
 	}
@@ -382,7 +382,7 @@ func (s *Stream) best(now time.Time, size int) *lane {
 
 // flush sends what a lane has, and reports whether it sent anything.
 func (s *Stream) flush(l *lane) bool {
-	sent, err := l.flush(&s.window)
+	sent, err := l.flush(&s.out.window)
 	if err == nil {
 		return sent
 	}
@@ -405,7 +405,7 @@ func (s *Stream) held() int {
 	if !s.open() {
 		return 0
 	}
-	sum := int(s.window.end-s.window.cut) + s.lost.total()
+	sum := int(s.out.window.end-s.out.window.cut) + s.out.lost.total()
 	alive := s.healthy()
 	for _, l := range s.lanes {
 		if !alive || !l.suspect {
@@ -428,7 +428,7 @@ func (s *Stream) Note(text []byte) (int, error) {
 	if s.space() < len(text) {
 		return 0, unix.EAGAIN
 	}
-	s.window.add(text)
+	s.out.window.add(text)
 	s.pump()
 	return len(text), nil
 }
@@ -441,16 +441,16 @@ func (s *Stream) Recv(b []byte) (int, error) {
 }
 
 func (s *Stream) recv(b []byte) (int, error) {
-	n := copy(b, s.early)
-	s.early = s.early[:copy(s.early, s.early[n:])]
+	n := copy(b, s.in.early)
+	s.in.early = s.in.early[:copy(s.in.early, s.in.early[n:])]
 	n += s.fill(b[n:])
 	if n == 0 && len(b) > 0 && s.lagging() {
 		s.drainAll()
 		n = s.fill(b)
 	}
 	if n > 0 {
-		s.stalled = time.Time{}
-		s.draining = false
+		s.in.stalled = time.Time{}
+		s.in.draining = false
 		s.acknowledge(ackEvery)
 		return n, nil
 	}
@@ -471,22 +471,22 @@ func (s *Stream) lagging() bool {
 	switch {
 	case len(s.lanes) == 0:
 		return false
-	case s.stalled.IsZero():
-		s.stalled = time.Now()
-	case !s.draining:
-		s.draining = time.Since(s.stalled) > stallTime
+	case s.in.stalled.IsZero():
+		s.in.stalled = time.Now()
+	case !s.in.draining:
+		s.in.draining = time.Since(s.in.stalled) > stallTime
 	}
-	return s.draining
+	return s.in.draining
 }
 
 // fill receives the next bytes of the stream into b, from the reorder buffer or from the lanes.
 func (s *Stream) fill(b []byte) int {
 	n := 0
 	for n < len(b) && s.failed == nil {
-		if len(s.reorder) > 0 {
-			if got := s.reorder.take(s.next, b[n:]); got > 0 {
+		if len(s.in.reorder) > 0 {
+			if got := s.in.reorder.take(s.in.next, b[n:]); got > 0 {
 				n += got
-				s.next += uint64(got)
+				s.in.next += uint64(got)
 				continue
 			}
 		}
@@ -506,7 +506,7 @@ func (s *Stream) fill(b []byte) int {
 			continue
 		}
 		n += got
-		s.next += uint64(got)
+		s.in.next += uint64(got)
 	}
 	return n
 }
@@ -515,7 +515,7 @@ func (s *Stream) fill(b []byte) int {
 // before.
 func (s *Stream) current() *lane {
 	for _, l := range s.lanes {
-		if l.left > 0 && l.off <= s.next && (!l.dry || l.begin < l.end) {
+		if l.left > 0 && l.off <= s.in.next && (!l.dry || l.begin < l.end) {
 			return l
 		}
 	}
@@ -524,10 +524,10 @@ func (s *Stream) current() *lane {
 
 // skip drops bytes of a lane that were received before. It reports whether it did something.
 func (s *Stream) skip(l *lane) bool {
-	if l.left == 0 || l.off >= s.next {
+	if l.left == 0 || l.off >= s.in.next {
 		return false
 	}
-	if _, err := l.read(s.junk[:min(uint64(len(s.junk)), s.next-l.off)]); err != nil {
+	if _, err := l.read(s.junk[:min(uint64(len(s.junk)), s.in.next-l.off)]); err != nil {
 		s.fault(l, err)
 	}
 	return true
@@ -538,7 +538,7 @@ func (s *Stream) skip(l *lane) bool {
 func (s *Stream) readHeaders() bool {
 	found := false
 	for _, l := range s.lanes {
-		if s.advance(l) && l.off <= s.next {
+		if s.advance(l) && l.off <= s.in.next {
 			found = true
 		}
 	}
@@ -556,7 +556,7 @@ func (s *Stream) advance(l *lane) bool {
 		if !ok {
 			return false
 		}
-		if err := h.check(s.next, s.window.end); err != nil {
+		if err := h.check(s.in.next, s.out.window.end); err != nil {
 			s.failed = fmt.Errorf("%w: %w", errBroken, err)
 			return false
 		}
@@ -575,10 +575,10 @@ var errBroken = errors.New("the other rank broke the protocol of lanes")
 
 // handleAck frees what the other end has received.
 func (s *Stream) handleAck(ack uint64) {
-	if ack <= s.window.acked {
+	if ack <= s.out.window.acked {
 		return
 	}
-	s.window.acked = ack
+	s.out.window.acked = ack
 	for _, l := range s.lanes {
 		l.flight.drop(ack)
 	}
@@ -587,14 +587,14 @@ func (s *Stream) handleAck(ack uint64) {
 // acknowledge tells the other end what was received, if that is at least so many bytes. A lane
 // that has no room now does it later.
 func (s *Stream) acknowledge(least uint64) {
-	if s.next-s.acked < least && !s.pendingAck {
+	if s.in.next-s.in.acked < least && !s.in.pendingAck {
 		return
 	}
 	for _, l := range s.lanes {
 		if !l.suspect && l.pending() == 0 {
-			l.give(header{ack: s.next})
-			s.acked = s.next
-			s.pendingAck = false
+			l.give(header{ack: s.in.next})
+			s.in.acked = s.in.next
+			s.in.pendingAck = false
 			s.flush(l)
 			return
 		}
@@ -629,7 +629,7 @@ func (s *Stream) drain(l *lane) {
 		if n == 0 {
 			return
 		}
-		s.reorder.insert(off, s.junk[:n])
+		s.in.reorder.insert(off, s.junk[:n])
 	}
 }
 
@@ -637,22 +637,22 @@ func (s *Stream) drain(l *lane) {
 func (s *Stream) Peek(b []byte) (int, error) {
 	s.enter()
 	defer s.mu.Unlock()
-	if missing := len(b) - len(s.early); missing > 0 {
+	if missing := len(b) - len(s.in.early); missing > 0 {
 		more := make([]byte, missing)
 		n := s.fill(more)
-		s.early = append(s.early, more[:n]...)
+		s.in.early = append(s.in.early, more[:n]...)
 	}
-	if len(s.early) == 0 && s.failed != nil {
+	if len(s.in.early) == 0 && s.failed != nil {
 		return 0, s.failed
 	}
-	return copy(b, s.early), nil
+	return copy(b, s.in.early), nil
 }
 
 // Discard drops what was received. Nothing can be received after it.
 func (s *Stream) Discard([]byte) {
 	s.enter()
 	defer s.mu.Unlock()
-	s.early = nil
+	s.in.early = nil
 	for s.failed == nil && s.fill(s.junk) > 0 {
 	}
 	s.acknowledge(1)

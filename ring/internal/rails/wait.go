@@ -49,11 +49,11 @@ func (s *Stream) clearSignal() {
 
 // blocking reports whether a lane has data that lies ahead of the next bytes.
 func (s *Stream) blocking(send bool) bool {
-	if s.draining || s.sinking || send && s.blocked.IsZero() {
+	if s.in.draining || s.out.sinking || send && s.out.blocked.IsZero() {
 		return false
 	}
 	for _, l := range s.lanes {
-		if l.left > 0 && (send || l.off > s.next) {
+		if l.left > 0 && (send || l.off > s.in.next) {
 			return true
 		}
 	}
@@ -85,8 +85,8 @@ func (s *Stream) events(l *lane, send, recv bool) int16 {
 	if send && !recv {
 		events |= hangup
 	}
-	acks := send && !s.blocked.IsZero()
-	if (recv || acks) && (l.left == 0 || s.draining || s.sinking) || recv && l.off <= s.next {
+	acks := send && !s.out.blocked.IsZero()
+	if (recv || acks) && (l.left == 0 || s.in.draining || s.out.sinking) || recv && l.off <= s.in.next {
 		events |= unix.POLLIN
 	}
 	return events
