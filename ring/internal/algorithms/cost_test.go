@@ -1,8 +1,6 @@
 package algorithms_test
 
 import (
-	"bytes"
-	"errors"
 	"runtime/debug"
 	"slices"
 	"testing"
@@ -239,61 +237,20 @@ func TestLargeWorlds(t *testing.T) {
 	for _, size := range []int{100, 256} {
 		w := newWorld(size, 1)
 		for _, kind := range kinds() {
+			c := trial{kind: kind, count: 4, root: root}
+			if kind.Rooted() || kind == collective.AllReduce {
+				c.count = size
+			}
 			for _, only := range candidates(kind) {
 				s, err := w.simulate(network{Cost: lan()}, 0, func(me int, team *algorithms.Team) error {
 					team.Tune(lan(), only)
-					return checked(kind, me, team)
+					return c.do(me, team)
 				})
 				check.OK(t, err, kind, "by", only, size, "ranks")
 				check.That(t, !s.over, "%v by %v, %d ranks: given up", kind, only, size)
 			}
 		}
 	}
-}
-
-// checked does a collective on one element for each rank, of exact sums, and checks the result.
-func checked(kind collective.Kind, me int, team *algorithms.Team) error {
-	size := team.Size()
-	elem := func(me, i int) float32 { return float32(me%8 + i%5 + 1) }
-	sum := func(i int) float32 { return float32(size*(i%5+1) + size/8*28 + size%8*(size%8-1)/2) }
-	cut := func(vector []byte) (parts [][]byte) {
-		for i := range size {
-			parts = append(parts, vector[4*i:][:4])
-		}
-		return parts
-	}
-	own := floats(size, func(i int) float32 { return elem(me, i) })
-	got := own
-	want := floats(size, sum)
-	var err error
-	switch kind {
-	case collective.AllReduce:
-		err = team.AllReduce(sign("checked"), average(0), got, own)
-	case collective.Reduce:
-		if err = team.Reduce(sign("checked"), average(0), got, own, root); me != root {
-			return err
-		}
-	case collective.ReduceScatter:
-		got = make([]byte, 4)
-		want = floats(1, func(int) float32 { return sum(me) })
-		err = team.ReduceScatter(sign("checked"), average(0), got, cut(own))
-	case collective.AllGather:
-		got = make([]byte, 4*size)
-		want = floats(size, func(i int) float32 { return elem(i, i) })
-		copy(cut(got)[me], cut(own)[me])
-		err = team.AllGather(sign("checked"), cut(got))
-	case collective.AllToAll:
-		got = make([]byte, 4*size)
-		want = floats(size, func(i int) float32 { return elem(i, me) })
-		err = team.AllToAll(sign("checked"), cut(got), cut(own))
-	case collective.Broadcast:
-		want = floats(size, func(i int) float32 { return elem(root, i) })
-		err = team.Broadcast(sign("checked"), got, root)
-	}
-	if err == nil && !bytes.Equal(got, want) {
-		return errors.New("wrong result")
-	}
-	return err
 }
 
 func TestParseNetwork(t *testing.T) {

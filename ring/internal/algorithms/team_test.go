@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"math"
-	"slices"
 	"testing"
 	"unsafe"
 
@@ -77,71 +76,149 @@ func average(divisor int) algorithms.Reduction {
 	return algorithms.Reduction{Type: kernel.F32, Op: kernel.Sum, Divisor: divisor}
 }
 
-func TestAllReduce(t *testing.T) {
-	everyWay(t, collective.AllReduce, func(t *testing.T, only algorithms.Algorithm) {
-		for _, size := range sizes() {
-			for _, count := range []int{0, 1, 2, size, 1000, 20_011} {
-				for _, inPlace := range []bool{false, true} {
-					want := floats(count, func(i int) float32 { return sum(size, i, 2) })
-					run(t, size, only, func(me int, team *algorithms.Team) error {
-						src := floats(count, func(i int) float32 { return value(me, i) })
-						dst := src
-						before := bytes.Clone(src)
-						if !inPlace {
-							dst = make([]byte, len(src))
-						}
-						if err := team.AllReduce(sign("allreduce"), average(2), dst, src); err != nil {
-							return err
-						}
-						if !inPlace && !bytes.Equal(src, before) {
-							return fmt.Errorf("%d elements: src was changed", count)
-						}
-						if !bytes.Equal(dst, want) {
-							return fmt.Errorf("%d elements, in place %v: wrong result", count, inPlace)
-						}
-						return nil
-					})
-				}
-			}
-		}
-	})
+// trial is a collective of so many elements, or of bytes if it combines none, whose result is
+// checked.
+type trial struct {
+	kind        collective.Kind
+	count, root int
+	inPlace     bool // of a reduction; an all-to-all of several pieces for each member
 }
 
-func TestReduceToEveryRoot(t *testing.T) {
-	everyWay(t, collective.Reduce, func(t *testing.T, only algorithms.Algorithm) {
-		for _, size := range sizes() {
-			for _, count := range []int{0, 1, size, 1000, 100_003} {
-				for root := range size {
-					if count > 1000 && root > 1 {
-						continue
-					}
-					want := floats(count, func(i int) float32 { return sum(size, i, 2) })
-					run(t, size, only, func(me int, team *algorithms.Team) error {
-						src := floats(count, func(i int) float32 { return value(me, i) })
-						before := bytes.Clone(src)
-						var dst []byte
-						switch {
-						case me == root && count%2 == 0:
-							dst = src
-							before = want
-						case me == root:
-							dst = make([]byte, len(src))
-						}
-						if err := team.Reduce(sign("reduce"), average(2), dst, src, root); err != nil {
-							return err
-						}
-						if !bytes.Equal(src, before) {
-							return fmt.Errorf("%d elements to %d: src was changed", count, root)
-						}
-						if me == root && !bytes.Equal(dst, want) {
-							return fmt.Errorf("%d elements to %d: wrong result", count, root)
-						}
-						return nil
-					})
-				}
+// length is of member i's part.
+func (c trial) length(i int) int {
+	switch c.kind {
+	case collective.ReduceScatter:
+		return 4 * max(0, c.count+i%3-1)
+	case collective.AllGather:
+		return i*i%5*c.count + i
+	}
+	return c.count
+}
+
+// cut returns consecutive parts of a vector.
+func cut(vector []byte, parts int, length func(i int) int) (all [][]byte) {
+	for i := range parts {
+		all = append(all, vector[:length(i)])
+		vector = vector[length(i):]
+	}
+	return all
+}
+
+// do does the collective as member me.
+func (c trial) do(me int, team *algorithms.Team) error {
+	size := team.Size()
+	s := sign(c.kind.String())
+	var src, dst, want []byte
+	total := 0
+	for i := range size {
+		total += c.length(i)
+	}
+	start := func(from, count int) { // member me's values begin with that of element from
+		src = floats(count, func(i int) float32 { return value(me, i+from) })
+		dst = make([]byte, len(src))
+		want = floats(count, func(i int) float32 { return sum(size, i+from, 2) })
+	}
+	var run func() error
+	switch c.kind {
+	case collective.AllReduce:
+		start(0, c.count)
+		run = func() error { return team.AllReduce(s, average(2), dst, src) }
+	case collective.Reduce:
+		if start(0, c.count); me != c.root {
+			dst = nil
+			want = nil
+		}
+		run = func() error { return team.Reduce(s, average(2), dst, src, c.root) }
+	case collective.ReduceScatter:
+		start(0, total/4)
+		parts := cut(src, size, c.length)
+		want = cut(want, size, c.length)[me]
+		dst = make([]byte, len(want))
+		if c.inPlace {
+			dst = parts[me]
+		}
+		run = func() error { return team.ReduceScatter(s, average(2), dst, parts) }
+	case collective.AllGather:
+		dst = make([]byte, total)
+		parts := cut(dst, size, c.length)
+		for i := range parts {
+			want = append(want, bytes.Repeat([]byte{byte('a' + i)}, c.length(i))...)
+		}
+		copy(parts[me], cut(want, size, c.length)[me])
+		run = func() error { return team.AllGather(s, parts) }
+	case collective.AllToAll:
+		pieces := 1
+		if c.inPlace {
+			pieces = 3
+		}
+		for i := range size {
+			for k := range pieces * c.count {
+				src = append(src, byte(7*me+31*i+k))
+				want = append(want, byte(7*i+31*me+k))
 			}
 		}
-	})
+		dst = make([]byte, len(src))
+		run = func() error {
+			return team.AllToAll(s, cut(dst, size*pieces, c.length), cut(src, size*pieces, c.length))
+		}
+	case collective.Broadcast:
+		want = bytes.Repeat([]byte{byte(c.root + 1)}, c.count)
+		if dst = make([]byte, c.count); me == c.root {
+			copy(dst, want)
+		}
+		run = func() error { return team.Broadcast(s, dst, c.root) }
+	}
+	inPlace := c.inPlace && c.kind.Reduces() && dst != nil
+	if inPlace && c.kind != collective.ReduceScatter {
+		dst = src
+	}
+	before := bytes.Clone(src)
+	if err := run(); err != nil {
+		return err
+	}
+	if !bytes.Equal(dst, want) || !inPlace && !bytes.Equal(src, before) {
+		return fmt.Errorf("%+v: wrong result, or what was given is changed", c)
+	}
+	return nil
+}
+
+// trials are those of a collective among so many members.
+func trials(kind collective.Kind, size int) (all []trial) {
+	counts := map[collective.Kind][]int{
+		collective.AllReduce:     {0, 1, 2, size, 1000, 20_011},
+		collective.Reduce:        {0, 1, size, 1000, 100_003},
+		collective.ReduceScatter: {0, 1, 100, 50_000, 1_200_000 / size},
+		collective.AllGather:     {100},
+		collective.AllToAll:      {0, 1, 100},
+		collective.Broadcast:     {0, 1, 5000, 200_000},
+	}[kind]
+	for _, count := range counts {
+		for root := range size {
+			if root > 0 && (!kind.Rooted() || count > 100_000 && root > 1) {
+				break
+			}
+			all = append(all, trial{kind, count, root, false}, trial{kind, count, root, true})
+		}
+	}
+	return all
+}
+
+func TestEveryCollective(t *testing.T) {
+	for _, kind := range kinds() {
+		t.Run(kind.String(), func(t *testing.T) {
+			everyWay(t, kind, func(t *testing.T, only algorithms.Algorithm) {
+				members := sizes()
+				if kind == collective.AllToAll {
+					members = append(members, 33)
+				}
+				for _, size := range members {
+					for _, c := range trials(kind, size) {
+						run(t, size, only, c.do)
+					}
+				}
+			})
+		})
+	}
 }
 
 // Sums of these depend on their order, and NaNs keep the payload of the first.
@@ -163,133 +240,6 @@ func TestAllMembersGetTheSameBits(t *testing.T) {
 				for me, got := range results {
 					must.That(t, bytes.Equal(got, results[0]),
 						"%d members, %d elements: member %d has other bits than member 0", size, count, me)
-				}
-			}
-		}
-	})
-}
-
-func TestReduceScatter(t *testing.T) {
-	everyWay(t, collective.ReduceScatter, func(t *testing.T, only algorithms.Algorithm) {
-		for _, size := range sizes() {
-			for _, count := range []int{0, 1, 100, 50_000, 1_200_000 / size} { // of a part, give or take
-				length := func(i int) int { return max(0, count+i%3-1) }
-				run(t, size, only, func(me int, team *algorithms.Team) error {
-					parts := make([][]byte, size)
-					for i := range parts {
-						parts[i] = floats(length(i), func(k int) float32 { return value(me, k+i) })
-					}
-					before := slices.Concat(parts...)
-					dst := make([]byte, 4*length(me))
-					if err := team.ReduceScatter(sign("rs"), average(2), dst, parts); err != nil {
-						return err
-					}
-					if !bytes.Equal(slices.Concat(parts...), before) {
-						return fmt.Errorf("%d elements: what was given is changed", count)
-					}
-					want := floats(length(me), func(k int) float32 { return sum(size, k+me, 2) })
-					if !bytes.Equal(dst, want) {
-						return fmt.Errorf("about %d elements: wrong result", count)
-					}
-					if err := team.ReduceScatter(sign("rs"), average(2), parts[me], parts); err != nil {
-						return err
-					}
-					if !bytes.Equal(parts[me], want) {
-						return fmt.Errorf("about %d elements: wrong result in place", count)
-					}
-					return nil
-				})
-			}
-		}
-	})
-}
-
-func TestAllGatherOfUnlikeParts(t *testing.T) {
-	everyWay(t, collective.AllGather, func(t *testing.T, only algorithms.Algorithm) {
-		for _, size := range sizes() {
-			part := func(i int) []byte { return bytes.Repeat([]byte{byte('a' + i)}, i*i%5*100+i) }
-			run(t, size, only, func(me int, team *algorithms.Team) error {
-				parts := make([][]byte, size)
-				for i := range parts {
-					parts[i] = make([]byte, len(part(i)))
-				}
-				copy(parts[me], part(me))
-				if err := team.AllGather(sign("ag"), parts); err != nil {
-					return err
-				}
-				for i := range parts {
-					if !bytes.Equal(parts[i], part(i)) {
-						return fmt.Errorf("wrong part of member %d", i)
-					}
-				}
-				return nil
-			})
-		}
-	})
-}
-
-func TestAllToAll(t *testing.T) {
-	everyWay(t, collective.AllToAll, func(t *testing.T, only algorithms.Algorithm) {
-		for _, size := range append(sizes(), 33) {
-			for _, pieces := range []int{1, 3} {
-				for _, length := range []int{0, 1, 100} {
-					block := func(from, to int) []byte {
-						b := make([]byte, pieces*length)
-						for i := range b {
-							b[i] = byte(7*from + 31*to + i)
-						}
-						return b
-					}
-					cut := func(vector []byte) (all [][]byte) {
-						for i := range size * pieces {
-							all = append(all, vector[i*length:(i+1)*length])
-						}
-						return all
-					}
-					run(t, size, only, func(me int, team *algorithms.Team) error {
-						var out, want []byte
-						for i := range size {
-							out = append(out, block(me, i)...)
-							want = append(want, block(i, me)...)
-						}
-						in := make([]byte, len(out))
-						before := bytes.Clone(out)
-						if err := team.AllToAll(sign("a2a"), cut(in), cut(out)); err != nil {
-							return err
-						}
-						if !bytes.Equal(out, before) {
-							return fmt.Errorf("%d pieces of %d bytes: what was given is changed", pieces, length)
-						}
-						if !bytes.Equal(in, want) {
-							return fmt.Errorf("%d pieces of %d bytes: wrong result", pieces, length)
-						}
-						return nil
-					})
-				}
-			}
-		}
-	})
-}
-
-func TestBroadcastFromEveryRoot(t *testing.T) {
-	everyWay(t, collective.Broadcast, func(t *testing.T, only algorithms.Algorithm) {
-		for _, size := range sizes() {
-			for _, count := range []int{0, 1, 5000, 200_000} {
-				for root := range size {
-					want := bytes.Repeat([]byte{byte(root + 1)}, count)
-					run(t, size, only, func(me int, team *algorithms.Team) error {
-						buf := make([]byte, count)
-						if me == root {
-							copy(buf, want)
-						}
-						if err := team.Broadcast(sign("bc"), buf, root); err != nil {
-							return err
-						}
-						if !bytes.Equal(buf, want) {
-							return fmt.Errorf("%d bytes from %d: wrong", count, root)
-						}
-						return nil
-					})
 				}
 			}
 		}
