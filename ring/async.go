@@ -58,13 +58,13 @@ func (c *Comm) here(w *Collective, call *Call) (made bool, err error) {
 		return false, nil
 	}
 	defer c.calls.Unlock()
-	if c.life.Err() != nil || c.fabric == nil {
+	if c.life.Err() != nil || c.calls.fabric == nil {
 		return false, nil
 	}
-	call.Seq = c.seq + 1
+	call.Seq = c.calls.seq + 1
 	switch {
-	case call.Kind == KindMessage && !c.fabric.Prompt(w), call.Kind != KindMessage &&
-		!c.fabric.Assemble(call):
+	case call.Kind == KindMessage && !c.calls.fabric.Prompt(w), call.Kind != KindMessage &&
+		!c.calls.fabric.Assemble(call):
 		return false, nil
 	}
 	return true, c.next(context.Background(), noError, w, call)

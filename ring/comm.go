@@ -52,14 +52,19 @@ type Comm struct {
 	record  *recorder.Recorder // record of this process; parts share it
 	place   place
 
-	calls  sync.Mutex // held by the collective that is running; guards what follows
-	fabric *engine.Fabric
-	seq    uint64
-	splits int
-	lane   *recorder.Lane
-	label  label
+	calls callState
 
 	broke atomic.Pointer[error] // error of the first failed call; stored under calls
+}
+
+// callState is what the running collective uses and changes.
+type callState struct {
+	sync.Mutex // held by the collective that is running; guards what follows
+	fabric     *engine.Fabric
+	seq        uint64
+	splits     int
+	lane       *recorder.Lane
+	label      label
 }
 
 // membership is which rank of which ranks this process is.
@@ -165,14 +170,14 @@ func (c *Comm) next(ctx context.Context, untie func() error, w *Collective, call
 		return err
 	}
 	if call.Kind != KindMessage {
-		c.seq++
+		c.calls.seq++
 	}
-	call.Seq = c.seq
+	call.Seq = c.calls.seq
 	c.post.Enter(call, w.To, w.From)
 	bytes := max(w.Dst.Len, w.Src.Len) * w.Type.Size()
-	c.lane.Enter(uint8(call.Kind), call.Seq, uint64(bytes), w.To, w.From, c.label.name, c.label.more)
-	err := c.fabric.Run(w, call)
-	c.lane.Leave(c.fabric.Brief(bytes))
+	c.calls.lane.Enter(uint8(call.Kind), call.Seq, uint64(bytes), w.To, w.From, c.calls.label.name, c.calls.label.more)
+	err := c.calls.fabric.Run(w, call)
+	c.calls.lane.Leave(c.calls.fabric.Brief(bytes))
 	c.post.Leave()
 	if cerr := untie(); err == nil {
 		err = cerr
@@ -338,9 +343,9 @@ func (c *membership) host(rank int) string {
 
 // leave closes the fabric.
 func (c *Comm) leave() {
-	if c.fabric != nil {
-		c.fabric.Close(c.failure() == nil && errors.Is(context.Cause(c.life), ErrClosed))
-		c.fabric = nil
+	if c.calls.fabric != nil {
+		c.calls.fabric.Close(c.failure() == nil && errors.Is(context.Cause(c.life), ErrClosed))
+		c.calls.fabric = nil
 	}
-	c.lane.Close()
+	c.calls.lane.Close()
 }

@@ -21,7 +21,7 @@ type attendance struct {
 
 func (c *Comm) arrive(ctx context.Context) attendance {
 	c.calls.Lock()
-	r := attendance{c, fmt.Sprintf("ring/%d/device%s/%d/", c.self.Epoch, c.name, c.splits)}
+	r := attendance{c, fmt.Sprintf("ring/%d/device%s/%d/", c.self.Epoch, c.name, c.calls.splits)}
 	c.calls.Unlock()
 	if c.agent != nil && c.Size() > 1 {
 		// without it this rank counts as missing, which matters only if the call times out

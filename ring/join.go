@@ -295,8 +295,8 @@ func (c *Comm) meet(network *tcp.Net, swap exchange) ([]secure.Peer, error) {
 // use makes f the Comm's own. The end of the Comm interrupts and closes it, since other ranks may
 // wait for a rank that makes no more calls.
 func (c *Comm) use(f *engine.Fabric) {
-	c.fabric = f
-	c.lane = c.record.Lane(c.name, c.Size())
+	c.calls.fabric = f
+	c.calls.lane = c.record.Lane(c.name, c.Size())
 	if c.hosts == nil {
 		c.hosts = slices.Repeat([]string{c.self.Host}, c.self.Size)
 	}

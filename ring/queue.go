@@ -54,10 +54,10 @@ type Queue struct {
 	joining *Joining // nil unless this rank has joined
 	cycling bool     // a cycle is in progress
 	broken  error    // error of a cycle made by Do
-	ending
-	doing activity
-	place place
-	gpu   gpuPlace
+	ending  ending
+	doing   activity
+	place   place
+	gpu     gpuPlace
 
 	// Owned by whichever makes a cycle: the queue's goroutine, or Do.
 	cycler
@@ -147,7 +147,7 @@ func NewQueue(ctx context.Context, c *Comm, opts ...QueueOption) (*Queue, error)
 	if q.control, err = split(ctx, c, 0, 0); err != nil {
 		return nil, err
 	}
-	q.control.lane.Close() // cycles say nothing, and there are many
+	q.control.calls.lane.Close() // cycles say nothing, and there are many
 	if q.data, err = split(ctx, c, 0, 0); err != nil {
 		q.control.Close()
 		return nil, err
@@ -171,7 +171,7 @@ func NewQueue(ctx context.Context, c *Comm, opts ...QueueOption) (*Queue, error)
 func (c *Comm) whole() bool {
 	c.calls.Lock()
 	defer c.calls.Unlock()
-	return c.fabric != nil && c.fabric.Whole()
+	return c.calls.fabric != nil && c.calls.fabric.Whole()
 }
 
 // agree compares the settings of all ranks. Err is the error of this rank's settings, or nil.
@@ -214,7 +214,7 @@ func (s *queueSettings) agree(ctx context.Context, c *Comm, err error) error {
 // does nothing.
 func (q *Queue) Close() error {
 	q.mu.Lock()
-	q.closing = true
+	q.ending.closing = true
 	q.mu.Unlock()
 	q.nudge()
 	timer := time.NewTimer(leaveTime)
@@ -226,7 +226,7 @@ func (q *Queue) Close() error {
 		q.data.Close()
 		<-q.ended
 	}
-	return q.traceErr
+	return q.ending.traceErr
 }
 
 // nudge wakes the queue's goroutine.
@@ -241,9 +241,9 @@ func (q *Queue) nudge() {
 func (q *Queue) end(err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.over = true
-	q.reportsLeft = errors.Is(err, errQueueClosed)
-	q.err = err
+	q.ending.over = true
+	q.ending.reportsLeft = errors.Is(err, errQueueClosed)
+	q.ending.err = err
 	if q.box.InFlight() > 0 || q.joining != nil {
 		q.reportLeft()
 	}
@@ -259,11 +259,11 @@ func (q *Queue) end(err error) {
 // reportLeft notifies the job, once, that an operation fails because another rank has closed its
 // queue. The lock is held.
 func (q *Queue) reportLeft() {
-	if !q.reportsLeft {
+	if !q.ending.reportsLeft {
 		return
 	}
-	q.reportsLeft = false
-	if peer := new(PeerError); errors.As(q.err, &peer) {
+	q.ending.reportsLeft = false
+	if peer := new(PeerError); errors.As(q.ending.err, &peer) {
 		q.control.reportLeft(peer.Rank, peer.Cause)
 	}
 }

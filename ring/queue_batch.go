@@ -81,7 +81,7 @@ func (q *Queue) runBatch(b negotiate.Batch, tensors []*tensor) (own, err error) 
 	}
 	item := &b.Items[0]
 	t := tensors[0]
-	q.data.label = label{item.Name, len(tensors) - 1}
+	q.data.calls.label = label{item.Name, len(tensors) - 1}
 	if len(tensors) > 1 && !item.GPU {
 		return nil, q.runFused(b, tensors)
 	}

@@ -51,7 +51,7 @@ func (q *Queue) run() {
 	q.closeDevice()
 	q.control.Close()
 	q.data.Close()
-	q.traceErr = q.StopTimeline()
+	q.ending.traceErr = q.StopTimeline()
 }
 
 // cycles makes one cycle after the other. It returns the reason for the end.
@@ -99,7 +99,7 @@ func (q *Queue) explain(err error) error {
 func (q *Queue) rest() error {
 	for due := false; ; {
 		q.mu.Lock()
-		fresh := len(q.box.List()) > 0 || q.closing || q.rules.Joining()
+		fresh := len(q.box.List()) > 0 || q.ending.closing || q.rules.Joining()
 		flying := q.box.InFlight() > 0 || q.joining != nil
 		limit := q.set.idle
 		if flying && !q.cycling {
@@ -129,7 +129,7 @@ func (q *Queue) cycle() error {
 	q.timeline.Cycle()
 	frame := (*negotiate.Frame)(q.frames[q.rank*negotiate.FrameSize:])
 	q.mu.Lock()
-	if q.closing {
+	if q.ending.closing {
 		q.rules.Leave()
 	}
 	rest, sent := q.rules.Encode(frame, q.box.List())
@@ -201,7 +201,7 @@ func (q *Queue) step() (negotiate.Outcome, error) {
 	switch {
 	case err != nil:
 		return out, fmt.Errorf("ring: queue: %w", err)
-	case len(out.Left) > 0 && q.closing:
+	case len(out.Left) > 0 && q.ending.closing:
 		return out, ErrClosed
 	case len(out.Left) > 0:
 		rank := out.Left[0]

@@ -67,7 +67,7 @@ func (q *Queue) runOnDevice(tensors []*tensor) (own, err error) {
 			return q.ownOf(err)
 		}
 	}
-	g.device.comm.label = q.data.label
+	g.device.comm.calls.label = q.data.calls.label
 	if err := g.device.Do(ctx, stream, g.calls...); err != nil {
 		return q.ownOf(err)
 	}

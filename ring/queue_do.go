@@ -65,5 +65,5 @@ func (q *Queue) submitHere(ctx context.Context, r negotiate.Request, w Collectiv
 
 // busy reports whether the queue's goroutine has work. The lock is held.
 func (q *Queue) busy() bool {
-	return q.box.InFlight() > 0 || q.closing || q.joining != nil || q.broken != nil
+	return q.box.InFlight() > 0 || q.ending.closing || q.joining != nil || q.broken != nil
 }

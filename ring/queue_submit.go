@@ -54,13 +54,13 @@ func (q *Queue) submit(r negotiate.Request, w Collective, room func([]int) Buffe
 // open returns why nothing can be submitted, if so.
 func (q *Queue) open() error {
 	switch {
-	case q.closing:
+	case q.ending.closing:
 		return ErrClosed
 	case q.joining != nil:
 		return ErrJoined
 	}
 	q.reportLeft()
-	return q.err
+	return q.ending.err
 }
 
 // SubmitGroup is [Queue.Submit] for several tensors at once: if all ranks submit the same groups,

@@ -62,7 +62,7 @@ func (t Ticket) Wait(ctx context.Context) error {
 	}
 	switch {
 	case t.tensor.turn != t.turn:
-		return q.err
+		return q.ending.err
 	case t.tensor.pending:
 		return q.late(t.tensor, ctx.Err())
 	}

@@ -81,7 +81,7 @@ type TimelineOptions struct {
 func (q *Queue) StartTimeline(w io.Writer, o TimelineOptions) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.over {
+	if q.ending.over {
 		return errors.New("ring: timeline: the queue is closed")
 	}
 	if err := q.timeline.Start(w, timeline.Options(o)); err != nil {

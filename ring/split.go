@@ -67,8 +67,8 @@ func (s *splitter) findMembers(key int) error {
 	slices.SortStableFunc(s.members, func(a, b int) int { return int(min(1, max(-1, all[2*a+1]-all[2*b+1]))) })
 	c.calls.Lock()
 	defer c.calls.Unlock()
-	c.splits++
-	s.serial = c.splits
+	c.calls.splits++
+	s.serial = c.calls.splits
 	return nil
 }
 
