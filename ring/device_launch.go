@@ -118,10 +118,17 @@ func (d *Device) begin(w *DeviceCall) error {
 		return err
 	}
 	if w.Kind != KindMessage {
-		c.seq++
+		c.calls.seq++
 	}
-	c.post.Enter(&Call{Kind: w.Kind, Seq: c.seq}, w.To, w.From)
-	d.about = launched{uint8(w.Kind), c.seq, uint64(max(w.Dst.Len, w.Src.Len) * w.Type.Size()), w.To, w.From, c.label}
+	c.post.Enter(&Call{Kind: w.Kind, Seq: c.calls.seq}, w.To, w.From)
+	d.about = launched{
+		kind:  uint8(w.Kind),
+		seq:   c.calls.seq,
+		bytes: uint64(max(w.Dst.Len, w.Src.Len) * w.Type.Size()),
+		to:    w.To,
+		from:  w.From,
+		label: c.calls.label,
+	}
 	if len(d.steps) == 0 {
 		c.post.Leave()
 	}

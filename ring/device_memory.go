@@ -7,78 +7,70 @@ import (
 	"github.com/gorun/gorun/ring/internal/nccl"
 )
 
-// hold keeps the GPU open until release is called.
-func (d *Device) hold() (release func(), err error) {
+// with calls do with the GPU, which stays open meanwhile.
+func (d *Device) with(do func(g *nccl.GPU) error) error {
 	d.use.RLock()
+	defer d.use.RUnlock()
 	if d.gpu == nil {
-		d.use.RUnlock()
-		return nil, ErrClosed
+		return ErrClosed
 	}
-	return d.use.RUnlock, nil
+	return do(d.gpu)
 }
 
 // Alloc allocates bytes of GPU memory and returns its device address. Free it with [Device.Free].
-func (d *Device) Alloc(bytes int) (uintptr, error) {
-	release, err := d.hold()
-	if err != nil {
-		return 0, err
-	}
-	defer release()
-	return d.gpu.Alloc(bytes)
+func (d *Device) Alloc(bytes int) (at uintptr, err error) {
+	err = d.with(func(g *nccl.GPU) (err error) {
+		at, err = g.Alloc(bytes)
+		return err
+	})
+	return at, err
 }
 
 // Free frees memory of [Device.Alloc]. No work on a stream may still use it.
 func (d *Device) Free(at uintptr) error {
-	release, err := d.hold()
-	if err != nil {
-		return err
-	}
-	defer release()
-	return d.gpu.Free(at)
+	return d.with(func(g *nccl.GPU) error { return g.Free(at) })
 }
 
 // NewStream makes a stream that does not synchronize with the default stream.
-func (d *Device) NewStream() (Stream, error) {
-	release, err := d.hold()
-	if err != nil {
-		return 0, err
-	}
-	defer release()
-	s, err := d.gpu.NewStream()
-	return Stream(s), err
+func (d *Device) NewStream() (s Stream, err error) {
+	err = d.with(func(g *nccl.GPU) error {
+		made, err := g.NewStream()
+		s = Stream(made)
+		return err
+	})
+	return s, err
 }
 
 // FreeStream destroys a stream made by [Device.NewStream].
 func (d *Device) FreeStream(s Stream) error {
-	release, err := d.hold()
-	if err != nil {
-		return err
-	}
-	defer release()
-	return d.gpu.FreeStream(nccl.Stream(s))
-}
-
-func (d *Device) streamDone(s Stream) (bool, error) {
-	release, err := d.hold()
-	if err != nil {
-		return false, err
-	}
-	defer release()
-	return d.gpu.StreamDone(nccl.Stream(s))
+	return d.with(func(g *nccl.GPU) error { return g.FreeStream(nccl.Stream(s)) })
 }
 
 // Sync returns when all work on s has finished, including work that others enqueued. If the Device
 // fails meanwhile, Sync returns its error.
 func (d *Device) Sync(ctx context.Context, s Stream) error {
-	var p pause
-	for {
-		done, err := d.streamDone(s)
+	return d.await(ctx, func() (done bool, err error) {
+		err = d.with(func(g *nccl.GPU) (err error) {
+			done, err = g.StreamDone(nccl.Stream(s))
+			return err
+		})
 		if derr := d.Err(); derr != nil {
 			err = derr
 		}
+		return done, err
+	})
+}
+
+// await waits until something is done. It ends with the Device, and with ctx.
+func (d *Device) await(ctx context.Context, over func() (done bool, err error)) error {
+	var p pause
+	for {
+		done, err := over()
 		switch {
 		case done || err != nil:
 			return err
+		case d.Err() != nil:
+			return d.Err()
 		case ctx.Err() != nil:
 			return ctx.Err()
 		}
@@ -97,17 +89,22 @@ func CopyFromDevice[T Elem](ctx context.Context, d *Device, s Stream, dst []T, s
 	return d.copyOut(ctx, s, bytesOf(dst), src)
 }
 
+// staging returns host memory for n bytes of a copy, by p. The Device's order is held.
+func (d *Device) staging(ctx context.Context, p *pinned, n int) (Buffer, error) {
+	if d.closed {
+		return Buffer{}, ErrClosed
+	}
+	if err := d.stage.ready(ctx, d); err != nil {
+		return Buffer{}, err
+	}
+	return p.buffer(d.gpu, Buffer{Len: n}, Uint8)
+}
+
 func (d *Device) copyIn(ctx context.Context, s Stream, dst uintptr, src []byte) error {
 	d.order.Lock()
 	defer d.order.Unlock()
-	if d.closed {
-		return ErrClosed
-	}
-	if err := d.stage.ready(ctx, d); err != nil || len(src) == 0 {
-		return err
-	}
-	b, err := d.stage.src.buffer(d.gpu, BufferOf(src), Uint8)
-	if err != nil {
+	b, err := d.staging(ctx, &d.stage.src, len(src))
+	if err != nil || len(src) == 0 {
 		return err
 	}
 	copy(b.Bytes(Uint8), src)
@@ -121,14 +118,8 @@ func (d *Device) copyIn(ctx context.Context, s Stream, dst uintptr, src []byte) 
 func (d *Device) copyOut(ctx context.Context, s Stream, dst []byte, src uintptr) error {
 	d.order.Lock()
 	defer d.order.Unlock()
-	if d.closed {
-		return ErrClosed
-	}
-	if err := d.stage.ready(ctx, d); err != nil || len(dst) == 0 {
-		return err
-	}
-	b, err := d.stage.dst.buffer(d.gpu, BufferOf(dst), Uint8)
-	if err != nil {
+	b, err := d.staging(ctx, &d.stage.dst, len(dst))
+	if err != nil || len(dst) == 0 {
 		return err
 	}
 	if err := d.gpu.CopyOut(b.Ptr, src, len(dst), nccl.Stream(s), d.stage.event); err != nil {

@@ -169,19 +169,7 @@ func ends(w *Collective, rank int) (in, out Buffer) {
 
 // staged waits for the last copy.
 func (d *Device) staged(ctx context.Context) error {
-	var p pause
-	for {
-		done, err := d.gpu.EventDone(d.stage.event)
-		switch {
-		case done || err != nil:
-			return err
-		case d.Err() != nil:
-			return d.Err()
-		case ctx.Err() != nil:
-			return ctx.Err()
-		}
-		p.wait()
-	}
+	return d.await(ctx, func() (bool, error) { return d.gpu.EventDone(d.stage.event) })
 }
 
 // settle waits for the last copy, at most until by, before the memory is freed.
