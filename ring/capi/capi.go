@@ -313,50 +313,40 @@ func goRingRun(comm C.ring_comm, call *C.ring_call, timeout C.int64_t, failure *
 //export goRingStartHere
 func goRingStartHere(comm C.ring_comm, call *C.ring_call, id *C.ring_request, failure *C.ring_failure) (code C.int) {
 	defer guard(&code, failure)
-	o, err := lookupComm(comm)
-	if err != nil {
-		return tell(failure, nil, err)
-	}
-	w, err := collective(call, o.comm.Size())
-	if err == nil && id == nil {
-		err = nowhere("request")
-	}
+	o, w, err := started(comm, call, id)
 	if err != nil {
 		return tell(failure, o, err)
 	}
-	slot, err := o.requests.take()
-	if err != nil {
-		return tell(failure, o, err)
-	}
-	h, err := o.comm.StartHere(w)
-	if err == nil && h != (ring.Handle{}) {
-		o.requests.fill(slot, request{handle: h})
-		*id = slot
-		return C.RING_OK
-	}
-	o.requests.giveBack(slot)
-	*id = 0
-	return tell(failure, o, err)
+	return tell(failure, o, o.requests.beginHere(id, func() (request, error) {
+		h, err := o.comm.StartHere(w)
+		return request{handle: h}, err
+	}))
 }
 
 //export goRingStart
 func goRingStart(comm C.ring_comm, call *C.ring_call, id *C.ring_request, failure *C.ring_failure) (code C.int) {
 	defer guard(&code, failure)
-	o, err := lookupComm(comm)
-	if err != nil {
-		return tell(failure, nil, err)
-	}
-	w, err := collective(call, o.comm.Size())
+	o, w, err := started(comm, call, id)
 	if err != nil {
 		return tell(failure, o, err)
-	}
-	if id == nil {
-		return tell(failure, o, nowhere("request"))
 	}
 	return tell(failure, o, o.requests.begin(id, func() (request, error) {
 		h, err := o.comm.Start(w)
 		return request{handle: h}, err
 	}))
+}
+
+// started converts the arguments of a call on a communicator that is started.
+func started(comm C.ring_comm, call *C.ring_call, id *C.ring_request) (*object, ring.Collective, error) {
+	o, err := lookupComm(comm)
+	if err != nil {
+		return nil, ring.Collective{}, err
+	}
+	if id == nil {
+		return o, ring.Collective{}, nowhere("request")
+	}
+	w, err := collective(call, o.comm.Size())
+	return o, w, err
 }
 
 // invalid returns the error of wrong arguments.

@@ -12,53 +12,43 @@ import (
 
 // typeOf converts the type numbers of ring.h.
 func typeOf(dtype C.int32_t) (ring.Type, bool) {
-	switch dtype {
-	case C.RING_INT8:
-		return ring.Int8, true
-	case C.RING_UINT8:
-		return ring.Uint8, true
-	case C.RING_BOOL:
-		return ring.Bool, true
-	case C.RING_INT16:
-		return ring.Int16, true
-	case C.RING_FLOAT16:
-		return ring.Float16, true
-	case C.RING_BFLOAT16:
-		return ring.BFloat16, true
-	case C.RING_INT32:
-		return ring.Int32, true
-	case C.RING_FLOAT32:
-		return ring.Float32, true
-	case C.RING_INT64:
-		return ring.Int64, true
-	case C.RING_UINT64:
-		return ring.Uint64, true
-	case C.RING_FLOAT64:
-		return ring.Float64, true
+	types := [...]ring.Type{
+		C.RING_INT8:     ring.Int8,
+		C.RING_UINT8:    ring.Uint8,
+		C.RING_BOOL:     ring.Bool,
+		C.RING_INT16:    ring.Int16,
+		C.RING_FLOAT16:  ring.Float16,
+		C.RING_BFLOAT16: ring.BFloat16,
+		C.RING_INT32:    ring.Int32,
+		C.RING_FLOAT32:  ring.Float32,
+		C.RING_INT64:    ring.Int64,
+		C.RING_UINT64:   ring.Uint64,
+		C.RING_FLOAT64:  ring.Float64,
 	}
-	return 0, false
+	return entry(types[:], dtype)
 }
 
+// opOf converts the operation numbers of ring.h.
 func opOf(op C.int32_t) (ring.Op, bool) {
-	switch op {
-	case C.RING_SUM:
-		return ring.Sum, true
-	case C.RING_PROD:
-		return ring.Prod, true
-	case C.RING_MAX:
-		return ring.Max, true
-	case C.RING_MIN:
-		return ring.Min, true
-	case C.RING_AVG:
-		return ring.Avg, true
-	case C.RING_BAND:
-		return ring.BAnd, true
-	case C.RING_BOR:
-		return ring.BOr, true
-	case C.RING_BXOR:
-		return ring.BXor, true
+	ops := [...]ring.Op{
+		C.RING_SUM:  ring.Sum,
+		C.RING_PROD: ring.Prod,
+		C.RING_MAX:  ring.Max,
+		C.RING_MIN:  ring.Min,
+		C.RING_AVG:  ring.Avg,
+		C.RING_BAND: ring.BAnd,
+		C.RING_BOR:  ring.BOr,
+		C.RING_BXOR: ring.BXor,
 	}
-	return 0, false
+	return entry(ops[:], op)
+}
+
+// entry is what a table has at a place: 0, and false, if nothing.
+func entry[T ring.Type | ring.Op](table []T, at C.int32_t) (T, bool) {
+	if at < 0 || int(at) >= len(table) {
+		return 0, false
+	}
+	return table[at], table[at] != 0
 }
 
 // kindOf converts the kinds of ring.h, whose numbers are those of package ring.

@@ -95,21 +95,10 @@ func goRingSubmitHere(queue C.ring_queue, name *C.char, call *C.ring_call, id *C
 	if err != nil {
 		return tell(failure, o, err)
 	}
-	slot, err := o.requests.take()
-	if err != nil {
-		return tell(failure, o, err)
-	}
-	t, err := o.queue.SubmitHere(key, w)
-	if err == nil && !t.Done() {
-		o.requests.fill(slot, request{ticket: t})
-		*id = slot
-		return C.RING_OK
-	}
-	o.requests.giveBack(slot)
-	if *id = 0; err == nil {
-		err = t.Wait(context.Background()) // returns at once: t is done
-	}
-	return tell(failure, o, err)
+	return tell(failure, o, o.requests.beginHere(id, func() (request, error) {
+		t, err := o.queue.SubmitHere(key, w)
+		return request{ticket: t}, err
+	}))
 }
 
 //export goRingJoin

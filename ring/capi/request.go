@@ -153,6 +153,26 @@ func (t *requests) begin(id *C.ring_request, start func() (request, error)) erro
 	return nil
 }
 
+// beginHere is begin for a call that may be over when start returns: then it leaves 0 in id, and
+// returns how the call ended.
+func (t *requests) beginHere(id *C.ring_request, start func() (request, error)) error {
+	slot, err := t.take()
+	if err != nil {
+		return err
+	}
+	r, err := start()
+	if err == nil && !r.done() {
+		t.fill(slot, r)
+		*id = slot
+		return nil
+	}
+	t.giveBack(slot)
+	if *id = 0; err == nil {
+		err = r.waitOnce(context.Background()) // returns at once
+	}
+	return err
+}
+
 // giveBack frees slots that were not filled.
 func (t *requests) giveBack(ids ...C.ring_request) {
 	t.mu.Lock()
