@@ -3,7 +3,6 @@ package ring_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -217,70 +216,53 @@ func TestStartHereDoesNotWaitForALateRank(t *testing.T) {
 	check.OK(t, errors.Join(h.Wait(ctx), second.Wait(ctx)))
 }
 
+// messageOf is one to a rank, or from one if to is negative.
+func messageOf(to, from int, v []float32) ring.Collective {
+	w := ring.Collective{
+		Kind: ring.KindMessage,
+		Type: ring.Float32,
+		Src:  ring.BufferOf(v),
+		To:   to,
+		From: from,
+	}
+	if to < 0 {
+		w.Dst = w.Src
+		w.Src = ring.Buffer{}
+	}
+	return w
+}
+
 // A message that has room, and one that has come, are made in StartHere.
 func TestStartHereHandsMessagesOver(t *testing.T) {
-	comms := layout{transport: "shm", size: 2}.job(t).Join(t)
+	comms := over("shm", 2).job(t).Join(t)
 	sent := vector(700, func(i int) float32 { return at(0, i) })
 	got := make([]float32, 700)
-	for _, c := range []struct {
-		rank int
-		w    ring.Collective
-	}{
-		{0, ring.Collective{
-			Kind: ring.KindMessage,
-			Type: ring.Float32,
-			Src:  ring.BufferOf(sent),
-			To:   1,
-			From: -1,
-		}},
-		{1, ring.Collective{
-			Kind: ring.KindMessage,
-			Type: ring.Float32,
-			Dst:  ring.BufferOf(got),
-			To:   -1,
-			From: 0,
-		}},
-	} {
-		if h, err := comms[c.rank].StartHere(c.w); err != nil || h != (ring.Handle{}) {
-			t.Errorf("rank %d: %+v, %v", c.rank, h, err)
-		}
-	}
+	out, err := comms[0].StartHere(messageOf(1, -1, sent))
+	must.OK(t, err)
+	in, err := comms[1].StartHere(messageOf(-1, 0, got))
+	must.OK(t, err)
+	check.That(t, out == ring.Handle{} && in == ring.Handle{}, "%+v and %+v were not made at once", out, in)
 	check.OK(t, same(got, sent))
 }
 
 // StartHere returns while a message has not come, or has no room, and the call goes on.
 func TestStartHereDoesNotWaitForALateMessage(t *testing.T) {
-	comms := layout{transport: "shm", size: 2}.job(t).Join(t)
-	message := func(from int, v []float32) ring.Collective {
-		w := ring.Collective{
-			Kind: ring.KindMessage,
-			Type: ring.Float32,
-			Dst:  ring.BufferOf(v),
-			To:   -1,
-			From: from,
-		}
-		if from < 0 {
-			w.To = 1
-			w.Src = w.Dst
-			w.Dst = ring.Buffer{}
-		}
-		return w
-	}
+	comms := over("shm", 2).job(t).Join(t)
 	for _, n := range []int{1, 20000, 100000} { // the last is of several blocks
 		v := vector(n, func(i int) float32 { return at(0, i) })
 		got := [2][]float32{make([]float32, n), make([]float32, n)}
-		late, err := comms[1].StartHere(message(0, got[0]))
+		late, err := comms[1].StartHere(messageOf(-1, 0, got[0]))
 		must.OK(t, err)
 		must.That(t, !late.Done(), "a message has come before it was sent")
-		first, err := comms[0].StartHere(message(-1, v))
+		first, err := comms[0].StartHere(messageOf(1, -1, v))
 		must.OK(t, errors.Join(err, late.Wait(ctx), first.Wait(ctx)))
 		for range 2 {
-			h, err := comms[0].StartHere(message(-1, v)) // nobody receives it now
+			h, err := comms[0].StartHere(messageOf(1, -1, v)) // nobody receives it now
 			must.OK(t, err)
 			defer h.Wait(ctx)
 		}
 		for _, dst := range got {
-			h, err := comms[1].StartHere(message(0, dst))
+			h, err := comms[1].StartHere(messageOf(-1, 0, dst))
 			must.OK(t, errors.Join(err, h.Wait(ctx), same(dst, v)))
 		}
 	}
@@ -288,7 +270,7 @@ func TestStartHereDoesNotWaitForALateMessage(t *testing.T) {
 
 // Calls that differ, or that a rank has left, fail in StartHere as elsewhere.
 func TestStartHereFailsAsOthersDo(t *testing.T) {
-	finish := func(c *ring.Comm, w ring.Collective) error {
+	here := func(ctx context.Context, c *ring.Comm, w ring.Collective) error {
 		h, err := c.StartHere(w)
 		if err != nil {
 			return err
@@ -297,21 +279,15 @@ func TestStartHereFailsAsOthersDo(t *testing.T) {
 	}
 	comms := ringtest.NewJob(t, 2).Join(t)
 	ringtest.All(t, 2, func(rank int) error {
-		v := make([]float32, 3+rank)
-		b := ring.BufferOf(v)
-		err := finish(comms[rank], collective(ring.KindAllReduce, ring.Float32, ring.Sum, b, b))
-		var mismatch *ring.MismatchError
-		var peer *ring.PeerError
-		if !errors.As(err, &mismatch) && !errors.As(err, &peer) {
-			return fmt.Errorf("different lengths: %v", err)
-		}
-		return nil
+		b := ring.BufferOf(make([]float32, 3+rank))
+		return differ(here(ctx, comms[rank], collective(ring.KindAllReduce, ring.Float32, ring.Sum, b, b)))
 	})
 	comms = ringtest.NewJob(t, 2).Join(t)
 	comms[1].Close()
-	check.OK(t, wantPeer(finish(comms[0], ring.Collective{Kind: ring.KindBarrier}), 1))
+	barrier := ring.Collective{Kind: ring.KindBarrier}
+	check.OK(t, wantPeer(here(ctx, comms[0], barrier), 1))
 	comms[0].Close()
-	if err := finish(comms[0], ring.Collective{Kind: ring.KindBarrier}); !errors.Is(err, ring.ErrClosed) {
+	if err := here(ctx, comms[0], barrier); !errors.Is(err, ring.ErrClosed) {
 		t.Errorf("after Close: %v", err)
 	}
 }

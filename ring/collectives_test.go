@@ -141,10 +141,7 @@ func TestAllToAllByCost(t *testing.T) {
 		for _, hosts := range [][]int{{1, 1, 1, 1, 1}, {2, 2}, {3, 3, 3}, {3, 1}} {
 			for _, order := range []string{"by host", "interleaved"} {
 				t.Run(fmt.Sprint(network, hosts, order), func(t *testing.T) {
-					l := layout{transport: "auto", hosts: hosts, more: []string{"RING_NETWORK=" + network}}
-					for _, n := range hosts {
-						l.size += n
-					}
+					l := stacked(hosts, "RING_NETWORK="+network)
 					join := func(t *testing.T) []*ring.Comm { return l.join(t, l.job(t)) }
 					if order == "interleaved" {
 						join = interleaved(join)
@@ -155,32 +152,11 @@ func TestAllToAllByCost(t *testing.T) {
 							continue
 						}
 						for _, n := range []int{0, 1, 20, 4000} {
-							if err := ringtest.Each(len(comms), func(rank int) error {
-								return f.once(comms[rank], position{n: n}, synchronously)
-							}); err != nil {
-								t.Errorf("%s of %d: %v", f.name, n, err)
-							}
+							check.OK(t, f.byAll(comms, position{n: n}, synchronously), f.name, "of", n)
 						}
 					}
 				})
 			}
-		}
-	}
-}
-
-func TestEveryAlgorithm(t *testing.T) {
-	for _, name := range []string{"doubling", "tree", "circulant", "ring"} {
-		for _, hosts := range [][]int{{1, 1, 1, 1, 1}, {2, 2, 2}} {
-			t.Run(fmt.Sprint(name, hosts), func(t *testing.T) {
-				l := layout{transport: "auto", hosts: hosts, more: []string{"RING_ALGORITHM=" + name}}
-				for _, n := range hosts {
-					l.size += n
-				}
-				comms := l.join(t, l.job(t))
-				for _, n := range []int{1, 3000} {
-					everyForm(t, comms, n)
-				}
-			})
 		}
 	}
 }

@@ -17,16 +17,20 @@ import (
 	"github.com/gorun/gorun/ring"
 )
 
-// hear makes every rank but those that are absent allreduce until that fails, and wants an error
-// about rank within a time.
-func hear(t *testing.T, all []*ring.Device, rank int, within time.Duration, says string, absent ...int) {
+// hear makes every rank but one that is absent, if it is not negative, allreduce until that fails,
+// and wants an error about rank, or about any if that is negative, within a time.
+func hear(t *testing.T, all []*ring.Device, rank int, within time.Duration, says string, absent int) {
 	t.Helper()
+	named := func(err error) error {
+		if peer := new(ring.PeerError); rank >= 0 || !errors.As(err, &peer) {
+			return wantPeer(err, rank)
+		}
+		return nil
+	}
 	start := time.Now()
 	ringtest.All(t, len(all), func(me int) error {
-		for _, a := range absent {
-			if a == me {
-				return nil
-			}
+		if me == absent {
+			return nil
 		}
 		d := all[me]
 		at, err := d.Alloc(4096)
@@ -39,101 +43,104 @@ func hear(t *testing.T, all []*ring.Device, rank int, within time.Duration, says
 				err = d.Wait(ctx)
 			}
 		}
-		if err := wantPeer(err, rank); err != nil {
-			return fmt.Errorf("rank %d: %w", me, err)
+		if err := named(err); err != nil {
+			return err
 		}
 		if !strings.Contains(err.Error(), says) {
-			return fmt.Errorf("rank %d: %w; want %q", me, err, says)
+			return fmt.Errorf("%w; want %q", err, says)
 		}
 		if took := time.Since(start); took > within {
-			return fmt.Errorf("rank %d knew after %v", me, took)
+			return fmt.Errorf("it knew after %v", took)
 		}
-		if again := d.AllReduce(ctx, 0, at, at, 1024, ring.Float32, ring.Sum); wantPeer(again, rank) != nil ||
-			wantPeer(d.Err(), rank) != nil {
-			return fmt.Errorf("rank %d: later %v and %v", me, again, d.Err())
+		again := d.AllReduce(ctx, 0, at, at, 1024, ring.Float32, ring.Sum)
+		if err := errors.Join(named(again), named(d.Err())); err != nil {
+			return fmt.Errorf("later: %w", err)
 		}
 		synced, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()
-		if err := d.Sync(synced, 0); wantPeer(err, rank) != nil {
-			return fmt.Errorf("rank %d: its stream: %w", me, err)
+		if err := named(d.Sync(synced, 0)); err != nil {
+			return fmt.Errorf("its stream: %w", err)
 		}
 		return nil
 	})
 }
 
-// A launch that fails, and one that fails while it runs, end the calls of all ranks: NCCL itself
-// tells them nothing.
-func TestDeviceFailureReachesAllRanks(t *testing.T) {
+// A launch that fails, at once or while it runs, ends the calls of all ranks: NCCL itself tells
+// them nothing. A rank that does not launch what the others have is the cause when the device has a
+// timeout, also in the first launch, in which NCCL connects the ranks. When all have launched and
+// nothing comes of it there is nobody to name, and the first whose time is up is the cause.
+func TestDeviceFaultsReachAllRanks(t *testing.T) {
 	must.HaveTime(t)
-	for name, says := range map[string]string{
-		"STANDIN_ERROR": "system error: the stand-in was told to fail",
-		"STANDIN_ASYNC": "remote error: the stand-in has lost another rank",
+	const failed = "system error: the stand-in was told to fail"
+	const lost = "remote error: the stand-in has lost another rank"
+	const none = -1
+	for name, tt := range map[string]struct {
+		harm               string // NAME=VALUE …
+		size, rank, absent int
+		timeout            time.Duration
+		says, more         string
+	}{
+		"a launch":                  {"STANDIN_ERROR=2:3", 4, 2, none, 0, failed, ""},
+		"a launch in progress":      {"STANDIN_ERROR=2:3 STANDIN_POLLS=*:5", 4, 2, none, 0, failed, ""},
+		"a connection":              {"STANDIN_ASYNC=2:3", 4, 2, none, 0, lost, ""},
+		"a connection, in progress": {"STANDIN_ASYNC=2:3 STANDIN_POLLS=*:5", 4, 2, none, 0, lost, ""},
+		"a rank does not launch": {"", 3, 1, 1, time.Second,
+			"it has not launched call 1 in 1s", "RING_STALL="},
+		"a rank does not launch, without reports": {"", 3, 1, 1, time.Second,
+			"it has not launched call 1 in 1s", "RING_STALL=0"},
+		"a rank does not connect": {"STANDIN_POLLS=0:2000000000", 2, 1, 1, 500 * time.Millisecond,
+			"it has not launched call 1 in 500ms", ""},
+		"nothing comes of it": {"STANDIN_HANG=*:3", 2, none, none, 500 * time.Millisecond,
+			"call 3 has not come to its end in 500ms, and all ranks have launched it", ""},
 	} {
-		for _, polls := range []string{"", "*:5"} {
-			t.Run(name+polls, func(t *testing.T) {
-				t.Setenv(name, "2:3")
-				t.Setenv("STANDIN_POLLS", polls)
-				all := devices(t, newDeviceJob(t, 4).comms(t))
-				hear(t, all, 2, 3*time.Second, says) // the goal is one second
-			})
-		}
+		t.Run(name, func(t *testing.T) {
+			for harm := range strings.FieldsSeq(tt.harm) {
+				name, value, _ := strings.Cut(harm, "=")
+				t.Setenv(name, value)
+			}
+			limit := 3 * time.Second // the goal is one second
+			if tt.timeout > 0 {
+				limit = 8 * time.Second
+			}
+			j := newDeviceJob(t, tt.size)
+			if tt.more != "" {
+				j.more = []string{tt.more}
+			}
+			hear(t, devices(t, j.comms(t), ring.WithDeviceTimeout(tt.timeout)), tt.rank, limit, tt.says, tt.absent)
+		})
 	}
 }
 
-// A rank that does not launch what the others have is named: in a report after RING_STALL, and as
-// the cause when the device has a timeout.
-func TestDeviceNamesTheRankThatDoesNotLaunch(t *testing.T) {
+// A rank that does not launch what the others have is named in a report after RING_STALL.
+func TestDeviceReportsTheRankThatDoesNotLaunch(t *testing.T) {
 	must.HaveTime(t)
-	t.Run("report", func(t *testing.T) {
-		reports := make(chan string, 8)
-		j := newDeviceJob(t, 3)
-		all := devices(t, j.comms(t, ring.WithStallReport(200*time.Millisecond, func(text string) { reports <- text })))
-		ringtest.All(t, 3, func(rank int) error {
-			at, err := all[rank].Alloc(8)
-			if err == nil {
-				err = all[rank].AllReduce(ctx, 0, at, at, 1, ring.Float32, ring.Sum)
-			}
-			if err == nil && rank != 1 {
-				err = all[rank].AllReduce(ctx, 0, at, at, 1, ring.Float32, ring.Sum)
-			}
-			return err
-		})
-		select {
-		case text := <-reports:
-			if !strings.Contains(text, "allreduce, call 2 of a part of 3 ranks, has waited 200ms for rank 1 on "+
-				ringtest.Host) {
-				t.Errorf("it says %q", text)
-			}
-		case <-time.After(10 * time.Second):
-			t.Error("nobody was told")
+	reports := make(chan string, 8)
+	j := newDeviceJob(t, 3)
+	all := devices(t, j.comms(t, ring.WithStallReport(200*time.Millisecond, func(text string) { reports <- text })))
+	ringtest.All(t, 3, func(rank int) error {
+		at, err := all[rank].Alloc(8)
+		for call := 0; err == nil && call < 2 && (call == 0 || rank != 1); call++ {
+			err = all[rank].AllReduce(ctx, 0, at, at, 1, ring.Float32, ring.Sum)
 		}
-		check.OK(t, all[0].Err(), "a report has ended the device")
-		at := memory(t, all[1], 8)
-		if err := errors.Join(all[1].AllReduce(ctx, 0, at, at, 1, ring.Float32, ring.Sum), all[1].Wait(ctx),
-			all[0].Wait(ctx), all[2].Wait(ctx)); err != nil {
-			t.Errorf("when it came after all: %v", err)
-		}
-		time.Sleep(500 * time.Millisecond)
-		select {
-		case text := <-reports:
-			t.Errorf("nobody waits, and it says %q", text)
-		default:
-		}
+		return err
 	})
-	for _, quiet := range []string{"RING_STALL=", "RING_STALL=0"} {
-		t.Run("timeout/"+quiet, func(t *testing.T) {
-			all := devices(t, newDeviceJob(t, 3, quiet).comms(t), ring.WithDeviceTimeout(time.Second))
-			hear(t, all, 1, 8*time.Second, "it has not launched call 1 in 1s", 1)
-		})
+	select {
+	case text := <-reports:
+		check.That(t, strings.Contains(text, "allreduce, call 2 of a part of 3 ranks, has waited 200ms for rank 1 on "+
+			ringtest.Host), "it says %q", text)
+	case <-time.After(10 * time.Second):
+		t.Error("nobody was told")
 	}
-}
-
-// NCCL connects ranks in their first launch, which is in progress until all of them have come: one
-// that does not is named as it is in later ones.
-func TestDeviceNamesTheRankThatDoesNotConnect(t *testing.T) {
-	t.Setenv("STANDIN_POLLS", "0:2000000000")
-	all := devices(t, newDeviceJob(t, 2).comms(t), ring.WithDeviceTimeout(500*time.Millisecond))
-	hear(t, all, 1, 8*time.Second, "it has not launched call 1 in 500ms", 1)
+	check.OK(t, all[0].Err(), "a report has ended the device")
+	at := memory(t, all[1], 8)
+	check.OK(t, errors.Join(all[1].AllReduce(ctx, 0, at, at, 1, ring.Float32, ring.Sum), all[1].Wait(ctx),
+		all[0].Wait(ctx), all[2].Wait(ctx)), "when it came after all")
+	time.Sleep(500 * time.Millisecond)
+	select {
+	case text := <-reports:
+		t.Errorf("nobody waits, and it says %q", text)
+	default:
+	}
 }
 
 // A program that waits for nothing launches on when a rank fails. NCCL and the driver have room for
@@ -158,27 +165,6 @@ func TestDeviceLaunchesOnWithoutWaiting(t *testing.T) {
 	if after := told[0].Sub(told[1]); err != nil || after > 4*time.Second { // the goal is one second
 		t.Errorf("%v; it was told %v after the one that failed", err, after)
 	}
-}
-
-// When all have launched and nothing comes of it there is nobody to name, and the first whose time
-// is up is the cause.
-func TestDeviceHang(t *testing.T) {
-	must.HaveTime(t)
-	t.Setenv("STANDIN_HANG", "*:3")
-	all := devices(t, newDeviceJob(t, 2).comms(t), ring.WithDeviceTimeout(500*time.Millisecond))
-	ringtest.All(t, 2, func(rank int) error {
-		at, err := all[rank].Alloc(8)
-		for err == nil {
-			if err = all[rank].AllReduce(ctx, 0, at, at, 1, ring.Float32, ring.Sum); err == nil {
-				err = all[rank].Wait(ctx)
-			}
-		}
-		if peer := new(ring.PeerError); !errors.As(err, &peer) ||
-			!strings.Contains(err.Error(), "call 3 has not come to its end in 500ms, and all ranks have launched it") {
-			return fmt.Errorf("rank %d: %w", rank, err)
-		}
-		return nil
-	})
 }
 
 // A Wait that is given up leaves the device as it was; a Close ends what hangs, also where nobody
@@ -207,38 +193,48 @@ func TestDeviceCloseInTheMiddle(t *testing.T) {
 }
 
 // Libraries that are missing, or lack something, are one clear error on all ranks, or send the data
-// through host memory.
-func TestDeviceWithoutLibraries(t *testing.T) {
+// through host memory. With --encrypt, GPU data crosses hosts through ring's encrypted connections,
+// and never through NCCL.
+func TestDevicesWithoutNCCL(t *testing.T) {
 	must.HaveTime(t)
 	half := t.TempDir()
 	standins(t)
 	must.OK(t, ringtest.Standins("internal/nccl/testdata", half, "-DSTANDIN_HALF"))
 	halfCUDA := "RING_CUDA_LIB=" + filepath.Join(half, "libcuda.so.1")
 	halfNCCL := "RING_NCCL_LIB=" + filepath.Join(half, "libnccl.so.2")
+	rank1 := "rank 1 on " + ringtest.Host + ": "
+	unencrypted := "rank 0 on " + ringtest.Host + "0: NCCL would send data between hosts unencrypted"
 	for name, tt := range map[string]struct {
-		env   []string
-		fails string // or host memory, for:
-		host  string
-		noGPU bool
+		hosts    []int
+		all, own []string // environment of all ranks, and of rank 1
+		fails    string
+		noGPU    bool
+		host     string // host memory is used, for this; "" is NCCL
 	}{
-		"no driver": {env: []string{"RING_CUDA_LIB=/nowhere/libcuda.so.1"}, fails: "rank 1 on " + ringtest.Host +
-			": no NVIDIA driver: load /nowhere/libcuda.so.1: ", noGPU: true},
-		"half a driver": {env: []string{halfCUDA}, fails: "the NVIDIA driver " + half +
-			"/libcuda.so.1 has no cuEventQuery: it is too old", noGPU: true},
-		"no NCCL": {env: []string{"RING_NCCL_LIB=/nowhere/libnccl.so.2"}, host: "rank 1 on " + ringtest.Host +
-			": load /nowhere/libnccl.so.2: "},
-		"half an NCCL": {env: []string{halfNCCL}, host: "rank 1 on " + ringtest.Host + ": NCCL 2.27.3 (" + half +
-			"/libnccl.so.2) has no ncclGroupEnd: another version is needed"},
-		"it must be": {env: []string{halfNCCL, "RING_DEVICE=nccl"}, fails: "RING_DEVICE=nccl, and rank 1 on " +
-			ringtest.Host + ": NCCL 2.27.3 ("},
-		"host is wanted": {env: []string{"RING_DEVICE=host"}, host: "rank 1 on " + ringtest.Host +
-			": RING_DEVICE=host"},
-		"a wrong word": {env: []string{"RING_DEVICE=gpu"}, fails: `RING_DEVICE="gpu": it must be auto, host or nccl`,
+		"no driver": {own: []string{"RING_CUDA_LIB=/nowhere/libcuda.so.1"},
+			fails: rank1 + "no NVIDIA driver: load /nowhere/libcuda.so.1: ", noGPU: true},
+		"half a driver": {own: []string{halfCUDA},
+			fails: "the NVIDIA driver " + half + "/libcuda.so.1 has no cuEventQuery: it is too old", noGPU: true},
+		"no NCCL": {own: []string{"RING_NCCL_LIB=/nowhere/libnccl.so.2"}, host: rank1 + "load /nowhere/libnccl.so.2: "},
+		"half an NCCL": {own: []string{halfNCCL},
+			host: rank1 + "NCCL 2.27.3 (" + half + "/libnccl.so.2) has no ncclGroupEnd: another version is needed"},
+		"it must be": {own: []string{halfNCCL, "RING_DEVICE=nccl"},
+			fails: "RING_DEVICE=nccl, and " + rank1 + "NCCL 2.27.3 ("},
+		"host is wanted": {own: []string{"RING_DEVICE=host"}, host: rank1 + "RING_DEVICE=host"},
+		"a wrong word": {own: []string{"RING_DEVICE=gpu"}, fails: `RING_DEVICE="gpu": it must be auto, host or nccl`,
 			noGPU: true},
+		"encrypted, two hosts": {hosts: []int{1, 1}, all: []string{"GORUN_ENCRYPT=1"}, host: unencrypted},
+		"encrypted, one host":  {hosts: []int{2}, all: []string{"GORUN_ENCRYPT=1"}},
+		"encrypted, two hosts, with NCCL": {hosts: []int{1, 1}, all: []string{"RING_DEVICE=nccl", "GORUN_ENCRYPT=1"},
+			fails: "RING_DEVICE=nccl, and " + unencrypted},
 	} {
 		t.Run(name, func(t *testing.T) {
-			j := newDeviceJob(t, 2)
-			j.own[1] = tt.env
+			j := newDeviceJob(t, 2, tt.all...)
+			j.own[1] = tt.own
+			if tt.hosts != nil {
+				j.Hosts = tt.hosts
+				j.Transport = "auto"
+			}
 			comms := j.comms(t)
 			all := make([]*ring.Device, 2)
 			defer func() { closeDevices(t, all) }()
@@ -251,52 +247,11 @@ func TestDeviceWithoutLibraries(t *testing.T) {
 					return fmt.Errorf("rank %d: %w, want %q", rank, err, tt.fails)
 				case tt.fails != "":
 					return ring.Barrier(ctx, comms[rank]) // as if nothing had been
-				case err != nil || d.Native() || !strings.Contains(d.String(), "host memory, for "+tt.host):
+				case err != nil || d.Native() != (tt.host == "") ||
+					tt.host != "" && !strings.Contains(d.String(), "host memory, for "+tt.host):
 					return fmt.Errorf("rank %d: %v, %w, want %q", rank, d, err, tt.host)
 				}
-				err = deviceValues(d, rank, 2)
-				return err
-			})
-		})
-	}
-}
-
-// With --encrypt, GPU data crosses hosts through ring's encrypted connections, and never through
-// NCCL.
-func TestDeviceEncrypted(t *testing.T) {
-	for name, tt := range map[string]struct {
-		hosts  []int
-		env    []string
-		native bool
-		fails  string
-	}{
-		"two hosts": {hosts: []int{1, 1}},
-		"one host":  {hosts: []int{2}, native: true},
-		"two hosts, with NCCL": {hosts: []int{1, 1}, env: []string{"RING_DEVICE=nccl"},
-			fails: "RING_DEVICE=nccl, and rank 0 on " + ringtest.Host +
-				"0: NCCL would send data between hosts unencrypted"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			j := newDeviceJob(t, 2, append(tt.env, "GORUN_ENCRYPT=1")...)
-			j.Hosts = tt.hosts
-			j.Transport = "auto"
-			comms := j.comms(t)
-			all := make([]*ring.Device, 2)
-			defer func() { closeDevices(t, all) }()
-			ringtest.All(t, 2, func(rank int) error {
-				d, err := ring.NewDevice(ctx, comms[rank], rank)
-				all[rank] = d
-				if tt.fails != "" {
-					if err == nil || !strings.Contains(err.Error(), tt.fails) {
-						return fmt.Errorf("rank %d: %w, want %q", rank, err, tt.fails)
-					}
-					return nil
-				}
-				if err != nil || d.Native() != tt.native {
-					return fmt.Errorf("rank %d: %v, %w", rank, d, err)
-				}
-				err = deviceValues(d, rank, 2)
-				return err
+				return deviceValues(d, rank, 2)
 			})
 		})
 	}

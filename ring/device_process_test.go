@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
@@ -50,9 +51,9 @@ func useDevice(told string) error {
 }
 
 // start makes the ranks processes. What they have not given back they write to the folder leaks.
-func (j *deviceJob) start(t *testing.T, what, leaks string) (ranks []*process) {
+func (j *deviceJob) start(t *testing.T, what, leaks string) (ranks []*lab.Program) {
 	for rank := range j.Size {
-		ranks = append(ranks, start(t, self(), append(j.environ(rank), "STANDIN_LEAKS="+leaks), "device "+what))
+		ranks = append(ranks, start(t, append(j.environ(rank), "STANDIN_LEAKS="+leaks), "device "+what))
 	}
 	return ranks
 }

@@ -34,7 +34,7 @@ func bytesIn(b ring.Buffer, typ ring.Type) []byte {
 }
 
 // do makes a call on copies of its memory on the device, and copies back what is there afterwards.
-func (s *deviceSeat) do(w ring.Collective, scale float64) error {
+func (s *deviceSeat) do(w ring.Collective, scale float64, launch func(call ring.DeviceCall) error) error {
 	src := bytesIn(w.Src, w.Type)
 	dst := bytesIn(w.Dst, w.Type)
 	at := s.src
@@ -49,7 +49,7 @@ func (s *deviceSeat) do(w ring.Collective, scale float64) error {
 	for _, step := range []func() error{
 		func() error { return ring.CopyToDevice(ctx, s.d, s.s, s.dst, dst) },
 		func() error { return ring.CopyToDevice(ctx, s.d, s.s, at, src) },
-		func() error { return s.d.Do(ctx, s.s, call) },
+		func() error { return launch(call) },
 		func() error { return ring.CopyFromDevice(ctx, s.d, s.s, dst, s.dst) },
 		func() error { return ring.CopyFromDevice(ctx, s.d, s.s, src, at) },
 	} {
@@ -58,6 +58,30 @@ func (s *deviceSeat) do(w ring.Collective, scale float64) error {
 		}
 	}
 	return nil
+}
+
+func (s *deviceSeat) plain(call ring.DeviceCall) error { return s.d.Do(ctx, s.s, call) }
+
+// byName makes the call by the function that is named after its kind, if its parts are alike.
+func (s *deviceSeat) byName(call ring.DeviceCall) error {
+	dst := uintptr(call.Dst.Ptr)
+	src := uintptr(call.Src.Ptr)
+	switch {
+	case call.Counts != nil:
+	case call.Kind == ring.KindAllReduce:
+		return s.d.AllReduce(ctx, s.s, dst, src, call.Dst.Len, call.Type, call.Op)
+	case call.Kind == ring.KindReduce:
+		return s.d.Reduce(ctx, s.s, dst, src, call.Src.Len, call.Type, call.Op, call.Root)
+	case call.Kind == ring.KindReduceScatter:
+		return s.d.ReduceScatter(ctx, s.s, dst, src, call.Dst.Len, call.Type, call.Op)
+	case call.Kind == ring.KindAllGather:
+		return s.d.AllGather(ctx, s.s, dst, src, call.Src.Len, call.Type)
+	case call.Kind == ring.KindBroadcast:
+		return s.d.Broadcast(ctx, s.s, dst, call.Dst.Len, call.Type, call.Root)
+	case call.Kind == ring.KindAllToAll:
+		return s.d.AllToAll(ctx, s.s, dst, src, deviceN, call.Type)
+	}
+	return s.d.Do(ctx, s.s, call)
 }
 
 // everyForm makes calls of all kinds, and those that combine with a scale too.
@@ -73,12 +97,14 @@ func (s *deviceSeat) everyForm(rank, size int) error {
 				root: root,
 				n:    deviceN,
 			}
-			w := f.fill(at, heap)
-			if err := s.do(w, 0); err != nil {
-				return fmt.Errorf("%s: %w", f.name, err)
-			}
-			if err := f.check(at, w); err != nil {
-				return fmt.Errorf("root %d: %w", root, err)
+			for _, launch := range []func(ring.DeviceCall) error{s.plain, s.byName} {
+				w := f.fill(at, heap)
+				if err := s.do(w, 0, launch); err != nil {
+					return fmt.Errorf("%s: %w", f.name, err)
+				}
+				if err := f.check(at, w); err != nil {
+					return fmt.Errorf("root %d: %w", root, err)
+				}
 			}
 			for _, op := range []ring.Op{ring.Sum, ring.Avg} {
 				if f.op == 0 {
@@ -90,7 +116,7 @@ func (s *deviceSeat) everyForm(rank, size int) error {
 				}
 				w := f.fill(at, heap)
 				w.Op = op
-				if err := s.do(w, scale); err != nil {
+				if err := s.do(w, scale, s.plain); err != nil {
 					return fmt.Errorf("%s, scaled: %w", f.name, err)
 				}
 				for i, got := range elements(w.Dst) {
@@ -132,7 +158,7 @@ func (s *deviceSeat) combine(typ ring.Type, op ring.Op, scale float64, rank, siz
 		v = binary.LittleEndian.AppendUint64(v, bitsOf(typ, small(typ, rank, i)))[:(i+1)*typ.Size()]
 	}
 	b := ring.Buffer{Ptr: unsafe.Pointer(&v[0]), Len: deviceN}
-	if err := s.do(collective(ring.KindAllReduce, typ, op, b, b), scale); err != nil {
+	if err := s.do(collective(ring.KindAllReduce, typ, op, b, b), scale, s.plain); err != nil {
 		return fmt.Errorf("%v of %v: %w", op, typ, err)
 	}
 	for i := range deviceN {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
@@ -266,10 +267,10 @@ func TestElasticStoppedProcess(t *testing.T) {
 			w := ringtest.NewWorld(t, 3)
 			w.Transport = transport
 			var members []*ringtest.Member
-			var ranks []*process
+			var ranks []*lab.Program
 			for i := range 3 {
 				members = append(members, w.Add("host"+strconv.Itoa(i/2)))
-				ranks = append(ranks, start(t, self(), members[i].Environ(), "elastic "))
+				ranks = append(ranks, start(t, members[i].Environ(), "elastic "))
 			}
 			for _, p := range ranks {
 				if line, err := p.Line(); line != "epoch 1 size 3" {

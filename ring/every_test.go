@@ -14,15 +14,10 @@ import (
 func worlds() map[string]func(t *testing.T) []*ring.Comm {
 	join := func(transport string, streams int, hosts ...int) func(t *testing.T) []*ring.Comm {
 		return func(t *testing.T) []*ring.Comm {
-			l := layout{
-				transport: transport,
-				hosts:     hosts,
-				streams:   streams,
-				opts:      []ring.Option{ring.WithShards(16 << 10)},
-			}
-			for _, n := range hosts {
-				l.size += n
-			}
+			l := stacked(hosts)
+			l.transport = transport
+			l.streams = streams
+			l.opts = []ring.Option{ring.WithShards(16 << 10)}
 			return l.join(t, l.job(t))
 		}
 	}
@@ -136,8 +131,7 @@ func everyForm(t *testing.T, comms []*ring.Comm, n int) {
 		}
 		for _, s.root = range roots {
 			for _, do := range []caller{synchronously, byName} {
-				must.OK(t, ringtest.Each(size, func(rank int) error { return f.once(comms[rank], s, do) }),
-					f.name, "of", n, "root", s.root)
+				must.OK(t, f.byAll(comms, s, do), f.name, "of", n, "root", s.root)
 			}
 		}
 	}
@@ -150,6 +144,46 @@ func TestEveryCollectiveOnEveryLayout(t *testing.T) {
 			comms := join(t)
 			for _, n := range []int{0, 1, 100, 12_000, 40_001} {
 				everyForm(t, comms, n)
+			}
+		})
+	}
+}
+
+// Every algorithm, with many ranks, and with flows that are cut into stripes and carry checksums or
+// are encrypted.
+func TestEveryAlgorithm(t *testing.T) {
+	for _, name := range []string{"doubling", "tree", "circulant", "ring"} {
+		algorithm := "RING_ALGORITHM=" + name
+		rows := map[string]layout{
+			"many ranks": stacked([]int{1, 1, 1, 1, 1}, algorithm),
+			"stacked":    stacked([]int{2, 2, 2}, algorithm),
+		}
+		for _, guard := range []string{unguarded, "RING_CHECKSUM=1", "GORUN_ENCRYPT=1"} {
+			l := stacked([]int{1, 1, 1}, algorithm, guard)
+			l.streams = 3
+			rows["stripes/"+guard] = l
+		}
+		for row, l := range rows {
+			t.Run(name+"/"+row, func(t *testing.T) {
+				comms := l.join(t, l.job(t))
+				for _, n := range []int{1, 3000, 300_000} {
+					if n < 300_000 || l.streams > 1 && !testing.Short() {
+						everyForm(t, comms, n)
+					}
+				}
+			})
+		}
+	}
+}
+
+func TestSixtyFourRanks(t *testing.T) {
+	must.HaveTime(t)
+	for _, transport := range []string{"tcp", "shm"} {
+		t.Run(transport, func(t *testing.T) {
+			l := over(transport, 64)
+			comms := l.join(t, l.job(t))
+			for _, n := range []int{1, 5000, 100_000} {
+				must.OK(t, specOf("allreduce").byAll(comms, position{n: n}, synchronously))
 			}
 		})
 	}

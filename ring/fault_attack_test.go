@@ -234,9 +234,7 @@ func tamper(t *testing.T, l layout, random *rand.Rand) error {
 	comms := l.join(t, d)
 	defer closeAll(comms)
 	f := specOf("allreduce")
-	ringtest.All(t, 2, func(rank int) error {
-		return f.once(comms[rank], position{n: 100_000}, synchronously)
-	})
+	must.OK(t, f.byAll(comms, position{n: 100_000}, synchronously))
 	mu.Lock()
 	left = random.IntN(130_000)
 	mu.Unlock()
@@ -402,12 +400,8 @@ func TestOneByteSegments(t *testing.T) {
 			m.single = true
 			m.between(d, 1)
 			comms := l.join(t, d)
-			for _, f := range specs() {
-				for _, do := range []caller{synchronously, asynchronously} {
-					err := ringtest.Each(2, func(rank int) error { return f.once(comms[rank], position{n: 100}, do) })
-					must.OK(t, err, f.name)
-				}
-			}
+			everyKind(t, comms, 100, synchronously)
+			everyKind(t, comms, 100, asynchronously)
 			closeAll(comms)
 			m.end()
 			check.That(t, m.heard.Len() >= 10_000, "only %d bytes came by", m.heard.Len())

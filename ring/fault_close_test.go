@@ -160,47 +160,61 @@ func TestConcurrentCallers(t *testing.T) {
 	})
 }
 
-// A rank closes its Comm, from two goroutines, while calls of each kind are running.
-// It is row R9 of the fault matrix.
+// A rank closes its Comm, from two goroutines, while calls of each kind are running, or between two
+// of them, as one that makes fewer calls than the others.
+// It is rows R5 and R9 of the fault matrix.
 func TestCloseDuringEveryCall(t *testing.T) {
 	must.HaveTime(t)
 	onLayouts(t, func(t *testing.T, l layout) {
 		t.Parallel()
 		for i, f := range specs() {
-			if !sampled(i + l.size + len(l.hosts)) {
-				continue
+			for _, between := range []bool{false, true} {
+				if !sampled(i + l.size + len(l.hosts)) {
+					continue
+				}
+				comms := l.join(t, l.job(t))
+				closer := i % l.size
+				err := ringtest.Each(l.size, func(rank int) error {
+					do := []caller{synchronously, asynchronously}[i%2]
+					if rank == closer {
+						return closeDuring(comms[rank], f, do, between)
+					}
+					var err error
+					for err == nil {
+						err = f.once(comms[rank], position{n: 100_000}, do)
+					}
+					return wantPeer(err, closer)
+				})
+				check.OK(t, err, f.name, "between calls", between)
+				closeAll(comms)
 			}
-			comms := l.join(t, l.job(t))
-			closer := i % l.size
-			err := ringtest.Each(l.size, func(rank int) error {
-				return closeDuring(comms[rank], f, []caller{synchronously, asynchronously}[i%2], rank == closer, closer)
-			})
-			check.OK(t, err, f.name)
-			closeAll(comms)
 		}
 	})
 }
 
-// closeDuring makes calls on c until they fail. One rank closes itself meanwhile.
-func closeDuring(c *ring.Comm, f spec, do caller, closes bool, closer int) error {
-	closed := make(chan error, 2)
-	begin := time.Time{}
-	var err error
-	for call := 0; err == nil; call++ {
-		if closes && call == 3 {
-			begin = time.Now()
-			for range 2 {
-				go func() { closed <- c.Close() }()
-			}
+// closeDuring makes calls on c, and closes it after three of them, during the next one or before
+// it.
+func closeDuring(c *ring.Comm, f spec, do caller, between bool) error {
+	for range 3 {
+		if err := f.once(c, position{n: 100_000}, do); err != nil {
+			return err
 		}
+	}
+	closed := make(chan error, 2)
+	begin := time.Now()
+	for range 2 {
+		go func() { closed <- c.Close() }()
+	}
+	err := error(nil)
+	if between {
+		err = errors.Join(<-closed, <-closed)
+	}
+	for err == nil {
 		err = f.once(c, position{n: 100_000}, do)
 	}
-	if !closes {
-		return wantPeer(err, closer)
-	}
 	took := time.Since(begin)
-	for range 2 {
-		if err := <-closed; err != nil {
+	if !between {
+		if err := errors.Join(<-closed, <-closed); err != nil {
 			return fmt.Errorf("close: %w", err)
 		}
 	}

@@ -119,7 +119,7 @@ func TestVanishedHostIsDetected(t *testing.T) {
 		"idle":   {Form: "barrier", Wait: true},
 		"full":   {Form: "message", N: 4 << 20, Wait: true},
 	}
-	jobs := map[string][]*process{}
+	jobs := map[string][]*lab.Program{}
 	for name, what := range duties {
 		jobs[name] = startRemote(t, c, what)
 	}
@@ -131,7 +131,7 @@ func TestVanishedHostIsDetected(t *testing.T) {
 			if duties[name].Wait && rank == 0 {
 				continue
 			}
-			v, err := p.verdict()
+			v, err := verdictOf(p)
 			if took := v.At.Sub(cut); err != nil || v.Rank < 0 || took < time.Second || took > 8500*time.Millisecond {
 				t.Errorf("%s: rank %d: %+v, %v after %v", name, rank, v, err, took)
 			}
@@ -144,7 +144,7 @@ func TestVanishedHostIsDetected(t *testing.T) {
 		}
 		late := time.Now()
 		jobs[name][0].In.Close()
-		v, err := jobs[name][0].verdict()
+		v, err := verdictOf(jobs[name][0])
 		if took := v.At.Sub(late); err != nil || v.Rank < 0 || took > soon {
 			t.Errorf("%s: rank 0: %+v, %v after %v", name, v, err, took)
 		}
@@ -153,7 +153,7 @@ func TestVanishedHostIsDetected(t *testing.T) {
 
 // startRemote starts a job of two ranks on each of two hosts, and returns when its calls are under
 // way. If they are to wait it is rank 0 that does.
-func startRemote(t *testing.T, c *lab.Cluster, what duty) (ranks []*process) {
+func startRemote(t *testing.T, c *lab.Cluster, what duty) (ranks []*lab.Program) {
 	l := layouts()[2]
 	d := l.job(t)
 	agents := map[string]string{} // by host
@@ -166,7 +166,8 @@ func startRemote(t *testing.T, c *lab.Cluster, what duty) (ranks []*process) {
 		place.Agent = agents[host.Name]
 		own := what
 		own.Wait = what.Wait && rank == 0
-		ranks = append(ranks, start(t, c.On(t.Context(), host.Name, os.Args[0]), place.Environ(), own.role(t)))
+		ranks = append(ranks, lab.StartRole(t, c.On(t.Context(), host.Name, os.Args[0]), own.role(t),
+			place.Environ()...))
 	}
 	allRunning(t, ranks)
 	return ranks

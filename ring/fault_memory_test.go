@@ -10,8 +10,6 @@ import (
 	"testing"
 	"unsafe"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
@@ -20,29 +18,11 @@ import (
 
 func elements(b ring.Buffer) []float32 { return unsafe.Slice((*float32)(b.Ptr), b.Len) }
 
-// fenced is memory between two pages that nobody may touch.
-type fenced struct {
-	t    testing.TB
-	page int
-}
-
-// maps returns whole pages of at least n bytes, which begin and end at a guard.
-func (m fenced) maps(n int) []byte {
-	length := (n + m.page - 1) / m.page * m.page
-	all, err := unix.Mmap(-1, 0, length+2*m.page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
-	must.OK(m.t, err)
-	m.t.Cleanup(func() { unix.Munmap(all) })
-	for _, guard := range [][]byte{all[:m.page], all[m.page+length:]} {
-		must.OK(m.t, unix.Mprotect(guard, unix.PROT_NONE))
-	}
-	return all[m.page : m.page+length]
-}
-
 // rooms are ways to place a vector near a guard, some of them where no float32 belongs.
-func (m fenced) rooms() map[string]func(n int) []float32 {
+func rooms(t testing.TB) map[string]func(n int) []float32 {
 	place := func(offset func(spare int) int) func(n int) []float32 {
 		return func(n int) []float32 {
-			memory := m.maps(4*n + 8)
+			memory := lab.Fenced(t, 4*n+8)
 			begin := unsafe.Add(unsafe.Pointer(&memory[0]), offset(len(memory)-4*n))
 			return unsafe.Slice((*float32)(begin), n)
 		}
@@ -63,7 +43,7 @@ func TestBuffersAtGuardPagesAndOddAddresses(t *testing.T) {
 	onLayouts(t, func(t *testing.T, l layout) {
 		t.Parallel()
 		comms := l.join(t, l.job(t))
-		for name, room := range (fenced{t, os.Getpagesize()}).rooms() {
+		for name, room := range rooms(t) {
 			for _, n := range []int{1, 2, 3, 17, 4099, 30_001} {
 				for _, f := range specs() {
 					err := ringtest.Each(l.size, func(rank int) error {
@@ -148,10 +128,10 @@ func TestFullDevShm(t *testing.T) {
 	}
 	l := over("shm", 2)
 	d := l.job(t)
-	var ranks []*process
+	var ranks []*lab.Program
 	for rank := range l.size {
-		ranks = append(ranks, start(t, exec.Command(full[0], append(full[1:], os.Args[0])...), l.environ(d, rank),
-			duty{Form: "allreduce", N: 300_000}.role(t)))
+		ranks = append(ranks, lab.StartRole(t, exec.Command(full[0], append(full[1:], os.Args[0])...),
+			duty{Form: "allreduce", N: 300_000}.role(t), l.environ(d, rank)...))
 	}
 	allRunning(t, ranks)
 }

@@ -3,7 +3,6 @@ package ring_test
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -13,63 +12,153 @@ import (
 	"github.com/gorun/gorun/ring"
 )
 
-// oddity makes a call that differs from f's in one field, and says in which words a
-// rank must tell of it.
+const differing = 100 // elements
+
+// oddCall is the call of the rank that makes another one than all others.
+type oddCall struct {
+	f      spec
+	s      position
+	change []func(w *ring.Collective) // what else is odd in it
+}
+
+func (o oddCall) fill(s position) ring.Collective {
+	s.root = o.s.root
+	s.n = o.s.n
+	w := o.f.fill(s, heap)
+	for _, change := range o.change {
+		change(&w)
+	}
+	return w
+}
+
+// oddity makes one field of a call odd, and returns the words in which a rank must tell of it. It
+// is not ok where the call has no such field.
 type oddity struct {
 	field  string
-	change func(f spec, s position, w *ring.Collective) bool // false where f has no such field
-	words  []string
+	change func(o *oddCall) (words []string, ok bool)
 }
 
 func oddities() []oddity {
+	otherKind := func(name string) oddity {
+		return oddity{name, func(o *oddCall) ([]string, bool) {
+			ok := o.f.kind == ring.KindReduce
+			o.f = specOf(name)
+			return []string{"is reduce", "is " + name}, ok
+		}}
+	}
 	return []oddity{
-		{"type", func(f spec, s position, w *ring.Collective) bool {
-			w.Type = ring.Int32
-			return f.kind != ring.KindBarrier
-		}, []string{"float32", "int32"}},
-		{"op", func(f spec, s position, w *ring.Collective) bool {
-			w.Op = ring.Max
-			return f.op != 0
-		}, []string{"sum", "max"}},
-		{"root", func(f spec, s position, w *ring.Collective) bool {
-			if !f.rooted() {
-				return false
+		otherKind("broadcast"),
+		otherKind("reduce-scatter"),
+		{"type", func(o *oddCall) ([]string, bool) {
+			o.change = append(o.change, func(w *ring.Collective) { w.Type = ring.Int32 })
+			return []string{"float32", "int32"}, o.f.kind != ring.KindBarrier
+		}},
+		{"op", func(o *oddCall) ([]string, bool) {
+			o.change = append(o.change, func(w *ring.Collective) { w.Op = ring.Max })
+			return []string{"sum", "max"}, o.f.op != 0
+		}},
+		{"root", func(o *oddCall) ([]string, bool) {
+			o.s.root = 1
+			return []string{"rank 0", "rank 1"}, o.f.rooted()
+		}},
+		{"count", func(o *oddCall) (words []string, ok bool) {
+			o.s.n += 2
+			if o.f.kind == ring.KindReduce || o.f.kind == ring.KindBroadcast {
+				words = []string{fmt.Sprint(differing), fmt.Sprint(differing + 2)}
 			}
-			other := position{
-				root: 1,
-				rank: s.rank,
-				size: s.size,
-				n:    s.n,
-			}
-			*w = f.fill(other, heap)
-			return true
-		}, []string{"rank 0", "rank 1"}},
-		{"count", func(f spec, s position, w *ring.Collective) bool {
-			s.n += 2
-			*w = f.fill(s, heap)
-			return f.kind != ring.KindBarrier
-		}, nil},
-		{"parts", func(f spec, s position, w *ring.Collective) bool {
-			if !f.unlike || f.kind != ring.KindAllGather {
-				return false
-			}
-			w.Counts = append([]int(nil), w.Counts...) // as many in all, from other ranks
-			from := (s.rank + 1) % s.size
-			to := (s.rank + 2) % s.size
-			if w.Counts[from] == 0 {
+			return words, o.f.kind != ring.KindBarrier
+		}},
+		{"parts", func(o *oddCall) ([]string, bool) {
+			from := (o.s.rank + 1) % o.s.size
+			to := (o.s.rank + 2) % o.s.size
+			if o.s.length(from) == 0 {
 				from, to = to, from
 			}
-			w.Counts[from]--
-			w.Counts[to]++
+			o.change = append(o.change, func(w *ring.Collective) { // as many in all, from other ranks
+				w.Counts[from]--
+				w.Counts[to]++
+			})
 			// The culprit's own part stays where it is.
-			return to != s.rank && from != s.rank && (to < s.rank) == (from < s.rank)
-		}, []string{"unlike parts"}},
+			ok := to != o.s.rank && from != o.s.rank && (to < o.s.rank) == (from < o.s.rank)
+			return []string{"unlike parts"}, ok && o.f.unlike && o.f.kind == ring.KindAllGather
+		}},
 	}
 }
 
-// disagree runs a job in which rank culprit makes the call odd where the others make
-// normal, and then all make others. Every rank must be soon of both, and soon.
-func disagree(t *testing.T, l layout, culprit int, normal, odd func(s position) ring.Collective, words []string) {
+// difference is two calls of which one rank makes the odd one, and the words by which all must tell
+// of both.
+type difference struct {
+	name   string
+	normal spec
+	odd    oddCall
+	words  []string
+}
+
+// differences are those of every two kinds of calls, of every field of each kind, and of every two
+// fields of a reduce, where one difference must not hide the other.
+func differences(culprit position) (all []difference) {
+	culprit.n = differing
+	fields := func(normal spec, odd ...oddity) {
+		d := difference{normal.name, normal, oddCall{f: normal, s: culprit}, []string{normal.kind.String()}}
+		if len(odd) > 1 {
+			d.words = nil
+		}
+		for _, o := range odd {
+			words, ok := o.change(&d.odd)
+			if !ok {
+				return
+			}
+			d.name += "/" + o.field
+			d.words = append(d.words, words...)
+		}
+		all = append(all, d)
+	}
+	for i, normal := range specs() {
+		for j, odd := range specs()[i+1:] {
+			if normal.kind == odd.kind || rounds(1) == 1 && (i+j)%culprit.size != culprit.rank {
+				continue
+			}
+			all = append(all, difference{
+				name:   normal.name + "/" + odd.name,
+				normal: normal,
+				odd:    oddCall{f: odd, s: culprit},
+				words:  []string{normal.kind.String(), odd.kind.String()},
+			})
+		}
+		for _, odd := range oddities()[2:] {
+			fields(normal, odd)
+		}
+	}
+	for i, one := range oddities() {
+		for _, other := range oddities()[i+1:] {
+			fields(specOf("reduce"), one, other)
+		}
+	}
+	return all
+}
+
+// One rank makes another call than the others, and then all make the same: each soon hears of both
+// calls. It is row R4 of the fault matrix.
+func TestDifferentCallsAreReported(t *testing.T) {
+	must.HaveTime(t)
+	turn := 0
+	for _, l := range layouts() {
+		for culprit := range l.size {
+			for _, d := range differences(position{rank: culprit, size: l.size}) {
+				if turn++; !sampled(turn) {
+					continue
+				}
+				t.Run(fmt.Sprintf("%s/%s/culprit=%d", l.name, d.name, culprit), func(t *testing.T) {
+					t.Parallel()
+					disagree(t, l, culprit, d)
+				})
+			}
+		}
+	}
+}
+
+// disagree runs a job with a difference.
+func disagree(t *testing.T, l layout, culprit int, d difference) {
 	t.Helper()
 	comms := l.join(t, l.job(t))
 	every := specOf("alltoall")                          // in which every two ranks meet
@@ -79,11 +168,11 @@ func disagree(t *testing.T, l layout, culprit int, normal, odd func(s position) 
 	within(t, soon, func() {
 		ringtest.All(t, l.size, func(rank int) error {
 			c := comms[rank]
-			make := normal
-			if rank == culprit {
-				make = odd
+			call := d.odd
+			if rank != culprit {
+				call = oddCall{f: d.normal, s: position{n: differing}}
 			}
-			err := c.Do(deadline, make(position{}.at(c)))
+			err := c.Do(deadline, call.fill(position{}.at(c)))
 			for err == nil { // a rank that only sends may be through
 				err = c.Do(deadline, every.fill(position{n: 1}.at(c), heap))
 			}
@@ -93,7 +182,7 @@ func disagree(t *testing.T, l layout, culprit int, normal, odd func(s position) 
 					return fmt.Errorf("a mismatch without a difference: %w", err)
 				}
 			}
-			return tells(err, words)
+			return tells(err, d.words)
 		})
 	})
 	check.That(t, len(seen) != 0, "nobody saw the difference")
@@ -113,129 +202,6 @@ func tells(err error, words []string) error {
 		}
 	}
 	return missing
-}
-
-const differing = 100 // elements
-
-// Every two kinds of calls, each rank in turn being the one that makes the other kind.
-// It is row R4 of the fault matrix.
-func TestDifferentKindsAreReported(t *testing.T) {
-	must.HaveTime(t)
-	turn := 0
-	for _, l := range layouts() {
-		for i, normal := range specs() {
-			for _, odd := range specs()[i+1:] {
-				if normal.kind == odd.kind {
-					continue
-				}
-				for range rounds(1) {
-					turn++
-					culprit := turn % l.size
-					if !sampled(turn) {
-						continue
-					}
-					t.Run(fmt.Sprintf("%s/%s/%s/culprit=%d", l.name, normal.name, odd.name, culprit),
-						func(t *testing.T) {
-							t.Parallel()
-							disagree(t, l, culprit, filler(normal), filler(odd),
-								[]string{normal.kind.String(), odd.kind.String()})
-						})
-				}
-			}
-		}
-	}
-}
-
-func filler(f spec) func(s position) ring.Collective {
-	return func(s position) ring.Collective {
-		s.n = differing
-		return f.fill(s, heap)
-	}
-}
-
-// Calls of one kind that differ in a field, each rank being the odd one.
-// It is row R4 of the fault matrix.
-func TestDifferentFieldsAreReported(t *testing.T) {
-	must.HaveTime(t)
-	for k, l := range layouts() {
-		for j, f := range specs() {
-			for i, odd := range oddities() {
-				for culprit := range l.size {
-					s := position{rank: culprit, size: l.size, n: differing}
-					w := f.fill(s, heap)
-					if !odd.change(f, s, &w) || !sampled(i+j+k+culprit) {
-						continue
-					}
-					words := append([]string{f.kind.String()}, odd.words...)
-					t.Run(fmt.Sprintf("%s/%s/%s/culprit=%d", l.name, f.name, odd.field, culprit), func(t *testing.T) {
-						t.Parallel()
-						disagree(t, l, culprit, filler(f), func(position) ring.Collective { return w }, words)
-					})
-				}
-			}
-		}
-	}
-}
-
-// twofold is a reduce of sums to rank 0 in which two fields are changed, and the words in which
-// both are told of.
-func twofold(fields [2]string, s position) (w ring.Collective, words []string) {
-	has := func(field string) bool { return slices.Contains(fields[:], field) }
-	name := "reduce"
-	switch {
-	case has("kind") && has("op"):
-		name = "reduce-scatter" // has no root
-	case has("kind"):
-		name = "broadcast" // has no op
-	}
-	f := specOf(name)
-	for field, told := range map[string][]string{
-		"kind": {"is reduce", "is " + f.kind.String()}, "type": {"float32", "int32"}, "op": {"sum", "max"},
-		"root": {"rank 0", "rank 1"}, "count": {fmt.Sprint(differing), fmt.Sprint(differing + 2)},
-	} {
-		if has(field) {
-			words = append(words, told...)
-		}
-	}
-	if has("root") {
-		s.root = 1
-	}
-	s.n = differing
-	if has("count") {
-		s.n += 2
-	}
-	w = f.fill(s, heap)
-	if has("type") {
-		w.Type = ring.Int32
-	}
-	if has("op") {
-		w.Op = ring.Max
-	}
-	return w, words
-}
-
-// Calls that differ in two fields, every two of them, each rank being the odd one: one difference
-// does not hide the other. It is row R4 of the fault matrix.
-func TestPairsOfDifferentFieldsAreReported(t *testing.T) {
-	must.HaveTime(t)
-	normal := specOf("reduce")
-	fields := []string{"kind", "type", "op", "root", "count"}
-	for k, l := range layouts() {
-		for i, one := range fields {
-			for j, other := range fields[i+1:] {
-				for culprit := range l.size {
-					if !sampled(i + j + k + culprit) {
-						continue
-					}
-					w, words := twofold([2]string{one, other}, position{rank: culprit, size: l.size})
-					t.Run(fmt.Sprintf("%s/%s+%s/culprit=%d", l.name, one, other, culprit), func(t *testing.T) {
-						t.Parallel()
-						disagree(t, l, culprit, filler(normal), func(position) ring.Collective { return w }, words)
-					})
-				}
-			}
-		}
-	}
 }
 
 // One rank omits the second of three calls, or swaps the last two.
@@ -272,41 +238,6 @@ func TestSkippedAndSwappedCallsAreReported(t *testing.T) {
 				})
 				closeAll(comms)
 			}
-		}
-	})
-}
-
-// A rank that makes fewer calls than the others, and leaves, is an error for them.
-// It is row R5 of the fault matrix.
-func TestEarlyCloseIsReported(t *testing.T) {
-	must.HaveTime(t)
-	onLayouts(t, func(t *testing.T, l layout) {
-		for i, f := range specs() {
-			if !sampled(i + l.size + len(l.hosts) + l.streams) {
-				continue
-			}
-			comms := l.join(t, l.job(t))
-			culprit := l.size - 1
-			within(t, soon, func() {
-				err := ringtest.Each(l.size, func(rank int) error {
-					c := comms[rank]
-					var err error
-					for call := 0; err == nil; call++ {
-						if rank == culprit && call == 2 {
-							return c.Close()
-						}
-						err = f.once(c, position{n: 3000, root: 0}, synchronously)
-						if f.kind == ring.KindScatter || f.kind == ring.KindBroadcast || f.kind == ring.KindMessage {
-							if err == nil && call > 2 {
-								err = ring.Barrier(ctx, c) // who only sends need not notice by itself
-							}
-						}
-					}
-					return wantPeer(err, culprit)
-				})
-				check.OK(t, err, f.name)
-			})
-			closeAll(comms)
 		}
 	})
 }

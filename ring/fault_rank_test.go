@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
@@ -111,7 +112,7 @@ func (d duty) role(t *testing.T) string {
 }
 
 // startRank starts one rank of d on l.
-func startRank(t *testing.T, l layout, d *ringtest.Job, rank int, what duty) *process {
+func startRank(t *testing.T, l layout, d *ringtest.Job, rank int, what duty) *lab.Program {
 	t.Helper()
-	return start(t, self(), l.environ(d, rank), what.role(t))
+	return start(t, l.environ(d, rank), what.role(t))
 }

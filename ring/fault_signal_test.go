@@ -34,14 +34,8 @@ func TestSignalStorm(t *testing.T) {
 	onLayouts(t, func(t *testing.T, l layout) {
 		comms := l.join(t, l.job(t))
 		for range rounds(1) {
-			for _, f := range specs() {
-				for _, n := range []int{10, 30_000} {
-					err := ringtest.Each(l.size, func(rank int) error {
-						return f.once(comms[rank], position{n: n}, synchronously)
-					})
-					must.OK(t, err, f.name)
-				}
-			}
+			everyKind(t, comms, 10, synchronously)
+			everyKind(t, comms, 30_000, synchronously)
 		}
 	})
 	<-came // they have not ceased
@@ -65,7 +59,7 @@ func TestRankKilledDuringInit(t *testing.T) {
 			}
 			return value
 		})
-		var ranks []*process
+		var ranks []*lab.Program
 		for rank := range l.size {
 			ranks = append(ranks, startRank(t, l, d, rank, duty{Form: "allreduce", Way: "plain", N: 100_000}))
 		}

@@ -30,7 +30,19 @@ type absence struct {
 func TestStallNamesTheMissingRanks(t *testing.T) {
 	must.HaveTime(t)
 	const patience = 3200 * time.Millisecond
-	var absences []absence
+	tcp := layouts()[0]
+	shm := layouts()[1]
+	stacked := layouts()[2]
+	broadcast := "broadcast, call 3, has waited 3.2s for rank %d on %s"
+	message := "a message after call 0, has waited 3.2s for rank %d on %s"
+	absences := []absence{
+		{l: tcp, call: "broadcast", culprit: 1, want: broadcast}, // the root is through
+		{l: shm, call: "broadcast", culprit: 0, want: broadcast},
+		{l: tcp.of(2), call: "message", culprit: 1, want: message},
+		{l: shm.of(2), call: "message", culprit: 0, want: message},
+		{l: stacked, call: "barrier", culprit: 2, part: true,
+			want: "barrier, call 3 of a part of 3 ranks, has waited 3.2s for rank %d on %s"},
+	}
 	for i, l := range layouts() {
 		absences = append(absences, absence{
 			l:       l,
@@ -39,41 +51,6 @@ func TestStallNamesTheMissingRanks(t *testing.T) {
 			want:    "allreduce, call 3, has waited 3.2s for rank %d on %s",
 		})
 	}
-	tcp := layouts()[0]
-	shm := layouts()[1]
-	stacked := layouts()[2]
-	absences = append(absences,
-		absence{
-			l:       tcp,
-			call:    "broadcast",
-			culprit: 1,
-			want:    "broadcast, call 3, has waited 3.2s for rank %d on %s",
-		}, // the root is through
-		absence{
-			l:       shm,
-			call:    "broadcast",
-			culprit: 0,
-			want:    "broadcast, call 3, has waited 3.2s for rank %d on %s",
-		},
-		absence{
-			l:       tcp.of(2),
-			call:    "message",
-			culprit: 1,
-			want:    "a message after call 0, has waited 3.2s for rank %d on %s",
-		},
-		absence{
-			l:       shm.of(2),
-			call:    "message",
-			culprit: 0,
-			want:    "a message after call 0, has waited 3.2s for rank %d on %s",
-		},
-		absence{
-			l:       stacked,
-			call:    "barrier",
-			culprit: 2,
-			part:    true,
-			want:    "barrier, call 3 of a part of 3 ranks, has waited 3.2s for rank %d on %s",
-		})
 	var running sync.WaitGroup
 	for _, a := range absences {
 		a.l.more = append(slices.Clone(a.l.more), "RING_STALL="+patience.String())

@@ -8,7 +8,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"testing"
 
+	"github.com/gorun/gorun/internal/test/must"
+	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
 )
 
@@ -344,6 +347,19 @@ func (f spec) once(c *ring.Comm, s position, do caller) error {
 		return err
 	}
 	return f.check(s, w)
+}
+
+// byAll makes one call of all ranks and checks it.
+func (f spec) byAll(comms []*ring.Comm, s position, do caller) error {
+	return ringtest.Each(len(comms), func(rank int) error { return f.once(comms[rank], s, do) })
+}
+
+// everyKind makes a call of every kind, of n elements, and checks it.
+func everyKind(t *testing.T, comms []*ring.Comm, n int, do caller) {
+	t.Helper()
+	for _, f := range specs() {
+		must.OK(t, f.byAll(comms, position{n: n}, do), f.name, "of", n)
+	}
 }
 
 // specOf is the spec with that name, which exists.

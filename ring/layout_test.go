@@ -45,6 +45,15 @@ func over(transport string, size int, more ...string) layout {
 	}
 }
 
+// stacked returns ranks on hosts that use memory and network, with more in their environment.
+func stacked(hosts []int, more ...string) layout {
+	l := layout{transport: "auto", hosts: hosts, more: more}
+	for _, n := range hosts {
+		l.size += n
+	}
+	return l
+}
+
 // onLayouts runs test on every layout.
 func onLayouts(t *testing.T, test func(t *testing.T, l layout)) {
 	for _, l := range layouts() {

@@ -15,10 +15,7 @@ import (
 // inRankOrder is the ranks of hosts, which add in the order of ranks.
 func inRankOrder(hosts ...int) func(t *testing.T) []*ring.Comm {
 	return func(t *testing.T) []*ring.Comm {
-		l := layout{transport: "auto", hosts: hosts, more: []string{"RING_ORDER=rank"}}
-		for _, n := range hosts {
-			l.size += n
-		}
+		l := stacked(hosts, "RING_ORDER=rank")
 		return l.join(t, l.job(t))
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -17,29 +16,14 @@ import (
 	"github.com/gorun/gorun/ring"
 )
 
-// roleEnv makes the test binary a rank of a job. It holds the name of a role, and what that is
-// told.
-const roleEnv = "RING_TEST_ROLE"
-
-// roles are what the test binary does as a process.
-func roles() map[string]func(told string) error {
-	return map[string]func(told string) error{
+func TestMain(m *testing.M) {
+	lab.Play(map[string]func(told string) error{
 		"duty":    doDuty,
 		"queue":   trainUntilItFails,
 		"latency": measureLatency,
 		"device":  useDevice,
 		"elastic": trainElastic,
-	}
-}
-
-func TestMain(m *testing.M) {
-	if name, told, found := strings.Cut(os.Getenv(roleEnv), " "); found {
-		if err := roles()[name](told); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
+	})
 	code := m.Run()
 	os.RemoveAll(standin.dir)
 	os.Exit(code)
@@ -81,21 +65,14 @@ func untilItFails(step func() error) error {
 	return tell(err)
 }
 
-// process is a rank that is a process.
-type process struct{ *lab.Program }
-
-// self runs this test program.
-func self() *exec.Cmd { return exec.Command(os.Args[0]) }
-
-// start starts cmd, which runs this test program, as a rank with a role. It ends with the test.
-func start(t testing.TB, cmd *exec.Cmd, environ []string, role string) *process {
+// start starts a rank that is a process.
+func start(t testing.TB, environ []string, role string) *lab.Program {
 	t.Helper()
-	cmd.Env = append(append(os.Environ(), environ...), roleEnv+"="+role)
-	return &process{lab.Start(t, cmd)}
+	return lab.StartRole(t, exec.Command(os.Args[0]), role, environ...)
 }
 
-// verdict waits for the end of the rank's calls.
-func (p *process) verdict() (v verdict, err error) {
+// verdictOf waits for the end of a rank's calls.
+func verdictOf(p *lab.Program) (v verdict, err error) {
 	line, err := p.Hear("{")
 	if err != nil {
 		return v, err
@@ -104,7 +81,7 @@ func (p *process) verdict() (v verdict, err error) {
 }
 
 // allRunning waits until all ranks say that they are running.
-func allRunning(t *testing.T, ranks []*process) {
+func allRunning(t *testing.T, ranks []*lab.Program) {
 	t.Helper()
 	for rank, p := range ranks {
 		if _, err := p.Hear("running"); err != nil {
@@ -115,7 +92,7 @@ func allRunning(t *testing.T, ranks []*process) {
 
 // kill ends the process of rank victim, calls then, and expects from all others a verdict about it
 // within bound.
-func kill(t *testing.T, ranks []*process, victim int, bound time.Duration, then func()) {
+func kill(t *testing.T, ranks []*lab.Program, victim int, bound time.Duration, then func()) {
 	t.Helper()
 	killed := time.Now()
 	must.OK(t, ranks[victim].Process.Kill())
@@ -124,7 +101,7 @@ func kill(t *testing.T, ranks []*process, victim int, bound time.Duration, then 
 		if rank == victim {
 			continue
 		}
-		v, err := p.verdict()
+		v, err := verdictOf(p)
 		check.That(t, err == nil && v.Rank == victim,
 			"rank %d says %+v, %v, want an error about rank %d", rank, v, err, victim)
 		if took := v.At.Sub(killed); took > bound {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
@@ -49,6 +50,48 @@ func TestQueueCloseWithWork(t *testing.T) {
 		if want := []ringtest.Left{{By: 0, Rank: 1, Cause: "it has closed its queue"},
 			{By: 2, Rank: 1, Cause: "it has closed its queue"}}; !slices.Equal(left, want) {
 			t.Errorf("left: %v, want %v", left, want)
+		}
+	})
+}
+
+// A rank that waits for the others, in any way, learns that another has left, or that its own queue
+// was closed, and so does what it does later.
+func TestQueueWaitsEnd(t *testing.T) {
+	must.HaveTime(t)
+	barrier := ring.Collective{Kind: ring.KindBarrier}
+	waits := map[string]func(q *ring.Queue) error{
+		"a ticket": submit(barrier),
+		"Do":       func(q *ring.Queue) error { return q.Do(ctx, "x", barrier) },
+		"Join": func(q *ring.Queue) error {
+			j, err := q.Join()
+			if err == nil {
+				_, err = j.Wait(ctx)
+			}
+			return err
+		},
+	}
+	ends := map[string]func(comms []*ring.Comm, queues []*ring.Queue) error{
+		"its queue":         func(_ []*ring.Comm, queues []*ring.Queue) error { return queues[0].Close() },
+		"the other's queue": func(_ []*ring.Comm, queues []*ring.Queue) error { return queues[1].Close() },
+		"the other's Comm":  func(comms []*ring.Comm, _ []*ring.Queue) error { return comms[1].Close() },
+	}
+	onTransports(t, func(t *testing.T, l layout) {
+		for what, wait := range waits {
+			for closed, end := range ends {
+				comms := l.of(2).job(t).Join(t)
+				queues := newQueues(t, comms)
+				ended := make(chan error, 1)
+				go func() { ended <- wait(queues[0]) }()
+				time.Sleep(10 * time.Millisecond) // the wait has begun, or not
+				must.OK(t, end(comms, queues))
+				for _, err := range []error{<-ended, wait(queues[0])} {
+					if closed == "its queue" {
+						check.That(t, errors.Is(err, ring.ErrClosed), "%s: %v, want ErrClosed", what, err)
+					} else {
+						check.OK(t, wantPeer(err, 1), what, "when", closed, "is closed")
+					}
+				}
+			}
 		}
 	})
 }
@@ -125,9 +168,9 @@ func TestQueueKilledRank(t *testing.T) {
 		const size = 3
 		const victim = 1
 		job := l.of(size).job(t)
-		var ranks []*process
+		var ranks []*lab.Program
 		for rank := range size {
-			ranks = append(ranks, start(t, self(), job.Environ(rank), "queue "))
+			ranks = append(ranks, start(t, job.Environ(rank), "queue "))
 		}
 		allRunning(t, ranks)
 		must.OK(t, ranks[victim].Process.Signal(syscall.SIGSTOP))

@@ -3,7 +3,6 @@ package ring_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -143,14 +142,6 @@ func TestCallsThatNeedJoinedRanksFail(t *testing.T) {
 	call := func(kind ring.Kind, op ring.Op, dst, src int) submission {
 		return submit(collective(kind, ring.Float32, op, f32(dst), f32(src)))
 	}
-	gather := func(q *ring.Queue) error {
-		g, err := ring.QueueAllGather(q, "x", make([]float32, 4))
-		if err != nil {
-			return err
-		}
-		_, _, err = g.Wait(ctx)
-		return err
-	}
 	tests := map[string]submission{
 		"broadcast of 5 f32 from rank 1": submit(ring.Collective{
 			Kind: ring.KindBroadcast,
@@ -162,7 +153,7 @@ func TestCallsThatNeedJoinedRanksFail(t *testing.T) {
 		"allreduce prod of 5 f32":         call(ring.KindAllReduce, ring.Prod, 5, 5),
 		"reducescatter sum of 12 f32":     call(ring.KindReduceScatter, ring.Sum, 3, 12),
 		"alltoall of 4 f32 in shape":      call(ring.KindAllToAll, 0, 4, 4),
-		"allgather of 4 f32 cannot run, ": gather,
+		"allgather of 4 f32 cannot run, ": partsOf(4),
 	}
 	onTransports(t, func(t *testing.T, l layout) {
 		queues := newQueues(t, l.of(4).job(t).Join(t))
@@ -212,54 +203,6 @@ func TestCallsThatNeedJoinedRanksFail(t *testing.T) {
 	})
 }
 
-// A rank that has joined and waits learns that another one has left, or that its own queue was
-// closed.
-func TestQueueJoinEnds(t *testing.T) {
-	must.HaveTime(t)
-	onTransports(t, func(t *testing.T, l layout) {
-		comms := l.of(3).job(t).Join(t)
-		queues := newQueues(t, comms)
-		ran := make(chan struct{})
-		ringtest.All(t, 3, func(rank int) error {
-			if rank == 2 {
-				defer close(ran)
-				return sumOf(5)(queues[2]) // which runs when the others have joined
-			}
-			j, err := queues[rank].Join()
-			if err != nil {
-				return err
-			}
-			if rank == 0 {
-				_, err = j.Wait(ctx)
-				return wantPeer(err, 1)
-			}
-			<-ran
-			if err := queues[1].Close(); err != nil {
-				return err
-			}
-			if _, err := j.Wait(ctx); err != ring.ErrClosed || !j.Done() {
-				return fmt.Errorf("what waited: %v, want ErrClosed", err)
-			}
-			if _, err := queues[1].Join(); err != ring.ErrClosed {
-				return fmt.Errorf("later: %v, want ErrClosed", err)
-			}
-			return nil
-		})
-		// A Comm that is closed under them.
-		queues = newQueues(t, comms)
-		ringtest.All(t, 3, func(rank int) error {
-			if rank == 2 {
-				return comms[2].Close()
-			}
-			j, err := queues[rank].Join()
-			if err == nil {
-				_, err = j.Wait(ctx)
-			}
-			return wantPeer(err, 2)
-		})
-	})
-}
-
 // Timeline and stall report of ranks that have joined, and of those that have not.
 func TestQueueJoinIsSeen(t *testing.T) {
 	lines := make(chan string, 10000)
@@ -274,8 +217,7 @@ func TestQueueJoinIsSeen(t *testing.T) {
 	first := ring.Collective{Kind: ring.KindBroadcast, Type: ring.Float32, Dst: ring.BufferOf(make([]float32, 1))}
 	err := ringtest.Each(2, func(i int) error {
 		if i == 1 {
-			for want := "for rank 2 (1 of 4 have submitted it, 2 joined)"; !strings.Contains(<-lines, want); {
-			}
+			awaitLine(lines, `for rank 2 \(1 of 4 have submitted it, 2 joined\)`)
 		}
 		if err := sumOf(5)(queues[2*i]); err != nil {
 			return err
@@ -289,10 +231,7 @@ func TestQueueJoinIsSeen(t *testing.T) {
 		t.Fatal(err, jerr)
 	}
 	closeQueues(t, queues)
-	var events []event
-	if err := json.Unmarshal(text.Bytes(), &events); err != nil {
-		t.Fatalf("%v in %s", err, text.Bytes())
-	}
+	events := eventsOf(t, &text)
 	reduce := "NEGOTIATE_ALLREDUCE 0 2 / ALLREDUCE QUEUE / RING_ALLREDUCE / / "
 	broadcast := "NEGOTIATE_BROADCAST 0 2 / "
 	other := strings.Replace(broadcast, "0 2", "2 0", 1)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
@@ -30,7 +31,7 @@ func BenchmarkQueueLatency(b *testing.B) {
 			role := fmt.Sprintf("latency %d %d", bytes, b.N)
 			var got latencies
 			b.ResetTimer()
-			ranks := [2]*process{start(b, self(), job.Environ(0), role), start(b, self(), job.Environ(1), role)}
+			ranks := [2]*lab.Program{start(b, job.Environ(0), role), start(b, job.Environ(1), role)}
 			line, err := ranks[0].Hear("{")
 			if err == nil {
 				err = json.Unmarshal([]byte(line), &got)

@@ -56,6 +56,20 @@ type event struct {
 	Args     map[string]any
 }
 
+// eventsOf are those that a timeline has written.
+func eventsOf(t *testing.T, text *bytes.Buffer) (events []event) {
+	t.Helper()
+	err := json.Unmarshal(text.Bytes(), &events)
+	must.OK(t, err, text)
+	return events
+}
+
+// awaitLine returns when a line has come that matches pattern.
+func awaitLine(lines <-chan string, pattern string) {
+	for want := regexp.MustCompile(pattern); !want.MatchString(<-lines); {
+	}
+}
+
 // group submits count allreduces as one, and returns the timeline of rank 0.
 func group(t *testing.T, queues []*ring.Queue, count int) []event {
 	t.Helper()
@@ -85,11 +99,7 @@ func group(t *testing.T, queues []*ring.Queue, count int) []event {
 		return nil
 	})
 	must.OK(t, queues[0].StopTimeline())
-	var events []event
-	if err := json.Unmarshal(text.Bytes(), &events); err != nil {
-		t.Fatalf("%v in %s", err, text.Bytes())
-	}
-	return events
+	return eventsOf(t, &text)
 }
 
 // phases are those of a tensor, in order.
@@ -155,10 +165,7 @@ func TestQueueTimelineOfAllKinds(t *testing.T) {
 	must.OK(t, train(queues, list, 1))
 	ringtest.Each(2, func(rank int) error { return sumOf(rank + 1)(queues[rank]) })
 	closeQueues(t, queues) // ends the timeline as well
-	var events []event
-	if err := json.Unmarshal(text.Bytes(), &events); err != nil {
-		t.Fatalf("%v in %s", err, text.Bytes())
-	}
+	events := eventsOf(t, &text)
 	seen := map[string]bool{}
 	for _, tensor := range list {
 		got := phases(events, tensor.name)
@@ -196,11 +203,8 @@ func TestQueueStall(t *testing.T) {
 			must.OK(t, err)
 			tickets = append(tickets, ticket)
 		}
-		want := regexp.MustCompile(`tensor "late", barrier, has waited \d+s for ranks 1, 2 \(2 of 4 have submitted it\)`)
-		for times := 0; times < 2; {
-			if want.MatchString(<-lines) {
-				times++
-			}
+		for range 2 {
+			awaitLine(lines, `tensor "late", barrier, has waited \d+s for ranks 1, 2 \(2 of 4 have submitted it\)`)
 		}
 		for _, rank := range []int{1, 2} {
 			must.Get(ring.QueueBarrier(queues[rank], "late"))(t)
@@ -228,17 +232,14 @@ func TestQueueStallOfARank(t *testing.T) {
 			return ring.BufferOf(dst)
 		})
 		if rank == 0 {
-			for want := regexp.MustCompile(
-				`^allgather of tensor "x" waits for the other ranks since \d+s`); !want.MatchString(<-lines); {
-			}
+			awaitLine(lines, `^allgather of tensor "x" waits for the other ranks since \d+s`)
 			close(release)
 		}
 		return errors.Join(err, ticket.Wait(ctx))
 	})
 
 	goOn := queues[1].Stop()
-	for want := regexp.MustCompile(`^a cycle waits for the other ranks since \d+s`); !want.MatchString(<-lines); {
-	}
+	awaitLine(lines, `^a cycle waits for the other ranks since \d+s`)
 	goOn()
 	ringtest.All(t, 2, func(rank int) error { return sumOf(7)(queues[rank]) })
 }

@@ -228,30 +228,24 @@ func halves(n int) []named {
 func mixed(count int) []named {
 	list := halves(1001)
 	random := rand.New(rand.NewPCG(11, 12))
+	makers := []func(name string, i, n int) named{
+		tensorOf[float64],
+		tensorOf[int8],
+		tensorOf[uint8],
+		tensorOf[int16],
+		tensorOf[int32],
+		tensorOf[int64],
+		tensorOf[uint64],
+		tensorOf[float32],
+	}
 	for i := len(list); i < count; i++ {
 		n := []int{0, 1, 5, 16, 100, 500, 1000, 1000 + random.IntN(2000)}[random.IntN(8)]
 		if i%50 == 49 {
 			n = 40000
 		}
 		name := fmt.Sprintf("layer/%d/weight", i)
-		switch random.IntN(8) {
-		case 0:
-			list = append(list, tensorOf[float64](name, i, n))
-		case 1:
-			list = append(list, tensorOf[int8](name, i, n))
-		case 2:
-			list = append(list, tensorOf[uint8](name, i, n))
-		case 3:
-			list = append(list, tensorOf[int16](name, i, n))
-		case 4:
-			list = append(list, tensorOf[int32](name, i, n))
-		case 5:
-			list = append(list, tensorOf[int64](name, i, n))
-		case 6:
-			list = append(list, tensorOf[uint64](name, i, n))
-		default:
-			list = append(list, tensorOf[float32](name, i, n))
-		}
+		maker := makers[random.IntN(len(makers))]
+		list = append(list, maker(name, i, n))
 	}
 	return list
 }
