@@ -23,8 +23,8 @@ import (
 	"github.com/gorun/gorun/launcher/transport"
 )
 
-// find returns the hosts of a run and how to reach them, except Dial. Unless ask is
-// set, it starts no program.
+// find returns the hosts of a run and how to reach them, except Dial. Unless ask is set, it starts
+// no program.
 func (j *jobCommand) find(ctx context.Context, ask bool) (hosts.Selection, survey.Reach, error) {
 	finder := hosts.NewFinder(nil)
 	if ask {

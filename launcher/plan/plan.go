@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/gorun/gorun/hostfile"
@@ -53,24 +52,15 @@ func (h *Host) Planned(rank int) bool {
 
 // RankList names the host's ranks: "rank 3", "ranks 0-3, 8".
 func (h *Host) RankList() string {
-	var spans []string
-	for i := 0; i < len(h.Ranks); {
-		first := h.Ranks[i].Rank
-		last := h.Ranks[i].Rank
-		for i++; i < len(h.Ranks) && h.Ranks[i].Rank == last+1; i++ {
-			last++
-		}
-		if first == last {
-			spans = append(spans, strconv.Itoa(first))
-		} else {
-			spans = append(spans, fmt.Sprintf("%d-%d", first, last))
-		}
+	numbers := make([]int, len(h.Ranks))
+	for i, r := range h.Ranks {
+		numbers[i] = r.Rank
 	}
 	noun := "ranks"
-	if len(h.Ranks) == 1 {
+	if len(numbers) == 1 {
 		noun = "rank"
 	}
-	return noun + " " + strings.Join(spans, ", ")
+	return noun + " " + strings.ReplaceAll(prose.Ranges(numbers, 0), ",", ", ")
 }
 
 // SlotsError reports more ranks than slots although that was forbidden.

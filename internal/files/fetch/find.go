@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/gorun/gorun/internal/files/relay"
 	"github.com/gorun/gorun/internal/files/workdir"
 	"github.com/gorun/gorun/internal/net/wire"
 )
@@ -39,14 +40,14 @@ func find(ask wire.Fetch, home string) (*finder, error) {
 		for _, pattern := range from.Patterns {
 			names, err := glob(dir, pattern)
 			if err != nil {
-				return nil, plainly(err)
+				return nil, relay.Plainly(err)
 			}
 			if len(names) == 0 {
 				f.Missing = append(f.Missing, filepath.Join(dir, pattern))
 			}
 			for _, name := range names {
 				if err := f.match(dir, name); err != nil {
-					return nil, plainly(err)
+					return nil, relay.Plainly(err)
 				}
 			}
 		}
@@ -222,13 +223,4 @@ func (f *finder) sources() (all []source) {
 		}
 	}
 	return slices.Clip(all)
-}
-
-// plainly says which path failed, not which system call.
-func plainly(err error) error {
-	var path *fs.PathError
-	if errors.As(err, &path) {
-		return fmt.Errorf("%s: %w", path.Path, path.Err)
-	}
-	return err
 }

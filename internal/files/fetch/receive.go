@@ -36,7 +36,7 @@ type Folder struct {
 func OpenFolder(path string) (Folder, error) {
 	root, err := trust.Folder(path)
 	if err != nil {
-		return Folder{}, plainly(err)
+		return Folder{}, relay.Plainly(err)
 	}
 	if err := trust.Check(path); err != nil {
 		return Folder{}, errors.Join(err, root.Close())
@@ -54,7 +54,7 @@ func CheckFolder(path string) error {
 	case errors.Is(err, fs.ErrNotExist) && path != filepath.Dir(path):
 		return CheckFolder(filepath.Dir(path))
 	case err != nil:
-		return plainly(err)
+		return relay.Plainly(err)
 	case !info.IsDir():
 		return fmt.Errorf("%s is no folder", path)
 	}

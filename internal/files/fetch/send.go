@@ -38,7 +38,8 @@ func Send(ctx context.Context, ask wire.Fetch, next func() (wire.Frame, error), 
 	work.Go(func() {
 		if err := s.all(ctx, f.sources()); err != nil && ctx.Err() == nil {
 			// The launcher then ends the exchange.
-			_ = out.SendMessage(wire.TypeRefuse, wire.Refuse{Code: wire.CodeHostFailed, What: plainly(err).Error()})
+			why := relay.Plainly(err).Error()
+			_ = out.SendMessage(wire.TypeRefuse, wire.Refuse{Code: wire.CodeHostFailed, What: why})
 		}
 	})
 	for {

@@ -41,7 +41,7 @@ func Keep(o wire.Offer, home string) (Target, error) {
 	}
 	root, err := trust.Folder(dir)
 	if err != nil {
-		return nil, plainly(err)
+		return nil, Plainly(err)
 	}
 	return keepIn(root, dir, o)
 }
@@ -209,8 +209,8 @@ func (k *kept) Close() error {
 	return errors.Join(err, k.part.Close(), k.root.Close())
 }
 
-// plainly says which path failed, not which system call.
-func plainly(err error) error {
+// Plainly says which path failed, not which system call.
+func Plainly(err error) error {
 	var path *fs.PathError
 	if errors.As(err, &path) {
 		return fmt.Errorf("%s: %w", path.Path, path.Err)

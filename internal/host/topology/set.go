@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/gorun/gorun/internal/prose"
 )
 
 // maxCPU bounds CPU numbers; Linux supports at most 8192.
@@ -48,22 +50,7 @@ func (s Set) Has(n int) bool {
 }
 
 // String returns s in the kernel's format, such as 0-3,8.
-func (s Set) String() string {
-	var spans []string
-	for i := 0; i < len(s); {
-		first := s[i]
-		last := s[i]
-		for i++; i < len(s) && s[i] == last+1; i++ {
-			last++
-		}
-		if first == last {
-			spans = append(spans, strconv.Itoa(first))
-		} else {
-			spans = append(spans, fmt.Sprintf("%d-%d", first, last))
-		}
-	}
-	return strings.Join(spans, ",")
-}
+func (s Set) String() string { return prose.Ranges(s, 0) }
 
 // named returns s after the noun it counts: "core 1", "cores 1-2".
 func (s Set) named(noun string) string {
