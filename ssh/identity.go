@@ -10,6 +10,7 @@ import (
 
 	xssh "golang.org/x/crypto/ssh"
 
+	"github.com/gorun/gorun/internal/files/trust"
 	"github.com/gorun/gorun/internal/prose"
 )
 
@@ -115,6 +116,9 @@ func (e *openKeyError) Error() string { return fmt.Sprintf("others may read it (
 // runAgent is the shell command that starts an agent.
 const runAgent = `eval "$(ssh-agent)"`
 
+// maxKey is the largest size of a key file in bytes.
+const maxKey = 1 << 20
+
 // readPrivate reads a key file. Like ssh it refuses one that others may read.
 func readPrivate(path string) ([]byte, error) {
 	info, err := os.Stat(path)
@@ -126,11 +130,11 @@ func readPrivate(path string) ([]byte, error) {
 	if ok && secret && int(owner.Uid) == os.Getuid() && info.Mode().Perm()&0o077 != 0 {
 		return nil, &openKeyError{info.Mode().Perm()}
 	}
-	return os.ReadFile(path)
+	return trust.ReadFile(path, maxKey)
 }
 
 func readPublicKey(path string) xssh.PublicKey {
-	text, err := os.ReadFile(path)
+	text, err := trust.ReadFile(path, maxKey)
 	if err != nil {
 		return nil
 	}

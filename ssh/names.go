@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gorun/gorun/internal/files/trust"
 	"github.com/gorun/gorun/ssh/internal/config"
 )
 
@@ -26,7 +27,7 @@ func KnownNames(file string) []string {
 	if c, err := config.Read(file, home); err == nil {
 		names = c.Hosts()
 	}
-	known, err := os.Open(filepath.Join(home, ".ssh", "known_hosts"))
+	known, err := trust.Open(filepath.Join(home, ".ssh", "known_hosts"))
 	if err == nil {
 		defer known.Close()
 		for lines := bufio.NewScanner(known); lines.Scan(); {

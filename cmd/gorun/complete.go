@@ -12,6 +12,7 @@ import (
 	"github.com/gorun/gorun/cmd/gorun/internal/dialect"
 	"github.com/gorun/gorun/cmd/gorun/internal/settings"
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/files/trust"
 	"github.com/gorun/gorun/ssh"
 )
 
@@ -110,7 +111,7 @@ func completeHosts(cmd *cobra.Command, _ []string, typed string) ([]cobra.Comple
 
 // listed returns the names in a hostfile; none if it cannot be read.
 func listed(path string) (names []string) {
-	file, err := os.Open(path)
+	file, err := trust.Open(path)
 	if err != nil {
 		return nil
 	}

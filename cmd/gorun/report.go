@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"regexp"
 
 	"github.com/spf13/cobra"
 
 	"github.com/gorun/gorun/cmd/gorun/internal/jobs"
+	"github.com/gorun/gorun/internal/files/trust"
 	"github.com/gorun/gorun/internal/sight/control"
 	"github.com/gorun/gorun/internal/sight/report"
 	"github.com/gorun/gorun/internal/sight/watch/record"
@@ -128,7 +128,7 @@ func readRun(dir string) (report.Run, error) {
 
 // lossesOf reads the losses in a file.
 func lossesOf(name string, pattern *regexp.Regexp) ([]report.Value, error) {
-	file, err := os.Open(name)
+	file, err := trust.Open(name)
 	if err != nil {
 		return nil, usage.Errorf("name a file with the output of the run", "--log: %w", err)
 	}

@@ -16,6 +16,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/gorun/gorun/internal/files/trust"
 )
 
 const (
@@ -149,7 +151,7 @@ func (e *Env) packOne(archive *tar.Writer, rel string, info fs.FileInfo, target 
 }
 
 func (e *Env) packFile(archive *tar.Writer, header *tar.Header) error {
-	file, err := os.Open(filepath.Join(e.Dir, header.Name))
+	file, err := trust.Open(filepath.Join(e.Dir, header.Name))
 	if err != nil {
 		return err
 	}

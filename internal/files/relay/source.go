@@ -8,9 +8,9 @@ import (
 	"os"
 	"runtime"
 	"sync"
+	"syscall"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/gorun/gorun/internal/files/trust"
 	"github.com/gorun/gorun/internal/net/wire"
 )
 
@@ -36,8 +36,10 @@ type Source struct {
 func Open(name string) (*Source, error) { return open(name, -1) }
 
 func open(name string, size int64) (*Source, error) {
-	// Without O_NONBLOCK, opening a pipe would wait for a writer.
-	file, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	file, err := trust.Open(name)
+	if errors.Is(err, syscall.EISDIR) {
+		err = fmt.Errorf("read %s: %w", name, ErrFolder)
+	}
 	if err != nil {
 		return nil, err
 	}

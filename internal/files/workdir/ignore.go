@@ -3,7 +3,6 @@ package workdir
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path"
 	"strings"
@@ -26,22 +25,15 @@ type ignore []pattern
 
 const maxIgnore = 1 << 20 // bytes of an IgnoreFile
 
-// readIgnore reads an IgnoreFile, if there is one.
+// readIgnore reads an IgnoreFile, if there is one. Whoever may write to the folder may have made it
+// a pipe, or a link to a device without end.
 func readIgnore(name string) (ignore, error) {
-	file, err := trust.OpenRegular(name)
+	text, err := trust.ReadFile(name, maxIgnore)
 	if errors.Is(err, fs.ErrNotExist) {
 		return parseIgnore("")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", IgnoreFile, errors.Unwrap(err)) // without the path
-	}
-	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, maxIgnore+1))
-	if err == nil && len(text) > maxIgnore {
-		err = fmt.Errorf("it has more than %d bytes", maxIgnore)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", IgnoreFile, err)
 	}
 	return parseIgnore(string(text))
 }

@@ -72,3 +72,23 @@ func TestFilesAreTheUsersOwn(t *testing.T) {
 	})
 	check.That(t, err == nil && seen >= 10, "only %d new files, %v", seen, err)
 }
+
+// Nobody makes gorun wait by a pipe in the place of a file that the user names.
+func TestPipesAreNotAwaited(t *testing.T) {
+	dir := t.TempDir()
+	pipe := filepath.Join(dir, "pipe")
+	must.OK(t, syscall.Mkfifo(pipe, 0o666))
+	must.OK(t, os.WriteFile(filepath.Join(dir, "hosts"), []byte("localhost\n"), 0o600))
+	for _, words := range []string{
+		"--hostfile PIPE true", "-H localhost --hostfile PIPE true", "--rankfile PIPE true", "--config-file PIPE",
+		"--config PIPE true", "--env-file PIPE true", "--tune PIPE true", "--app PIPE", "-configfile PIPE",
+		"--multi-prog PIPE", "bench --against PIPE --plot DIR/plot.svg -np 1 allreduce",
+		"doctor --against PIPE -H localhost", "hosts --hostfile PIPE", "up --hostfile PIPE",
+		"cp PIPE localhost:/tmp", "cp --hostfile PIPE DIR/hosts :/tmp",
+	} {
+		t.Run(words, func(t *testing.T) {
+			args := strings.Fields(strings.NewReplacer("PIPE", pipe, "DIR", dir).Replace(words))
+			command.Start(t, nil, args...).Want(2, pipe, "no regular file")
+		})
+	}
+}

@@ -3,16 +3,16 @@ package config
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/gorun/gorun/internal/files/trust"
 )
+
+// maxFile is the largest size of a file in bytes.
+const maxFile = 16 << 20
 
 // maxIncludes is how deep ssh follows Include.
 const maxIncludes = 16
@@ -25,7 +25,7 @@ type Config struct {
 	files []file
 	// unsure is the reason why ssh may read the files differently from this package, or nil.
 	unsure error
-	// refused is the first file that another user could have written, or nil.
+	// refused is the first file that another user could have written, or that is a pipe, or nil.
 	refused error
 }
 
@@ -39,7 +39,7 @@ type line struct {
 
 // Read parses the named file, or without a name ~/.ssh/config and the system's file. Only a named
 // file must exist. As with ssh, no other user may be able to write ~/.ssh/config and the files that
-// it or a named one includes: the error is a *trust.Error.
+// it or a named one includes: the error is a *trust.Error. Pipes are refused too.
 func Read(name, home string) (*Config, error) {
 	c := &Config{}
 	userDir := filepath.Join(home, ".ssh")
@@ -93,11 +93,10 @@ func (c *Config) doubt(err error) {
 
 // read parses one file, and those that it includes.
 func (c *Config) read(from source) (file, error) {
-	how := os.O_RDONLY
-	if from.private {
-		how |= syscall.O_NONBLOCK // another user's pipe would wait for a writer
+	opened, err := trust.Open(from.name)
+	if errors.Is(err, trust.ErrIrregular) && c.refused == nil {
+		c.refused = err // ssh would wait
 	}
-	opened, err := os.OpenFile(from.name, how, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +110,7 @@ func (c *Config) read(from source) (file, error) {
 			return nil, err
 		}
 	}
-	text, err := io.ReadAll(opened)
+	text, err := trust.ReadAll(opened, maxFile)
 	if err != nil {
 		return nil, err
 	}

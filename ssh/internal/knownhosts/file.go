@@ -2,9 +2,13 @@ package knownhosts
 
 import (
 	"bytes"
-	"os"
 	"slices"
+
+	"github.com/gorun/gorun/internal/files/trust"
 )
+
+// maxFile is the largest size of a file in bytes.
+const maxFile = 256 << 20
 
 // File holds the entries of a known_hosts file by host. It does not change, and is safe for
 // concurrent use.
@@ -17,7 +21,7 @@ type File struct {
 
 // Read reads a file. It leaves out lines that do not parse, as ssh does.
 func Read(name string) (*File, error) {
-	text, err := os.ReadFile(name)
+	text, err := trust.ReadFile(name, maxFile)
 	if err != nil {
 		return nil, err
 	}

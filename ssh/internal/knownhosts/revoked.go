@@ -10,13 +10,15 @@ import (
 	"strings"
 
 	xssh "golang.org/x/crypto/ssh"
+
+	"github.com/gorun/gorun/internal/files/trust"
 )
 
 // RevokedIn reports whether a RevokedHostKeys file revokes a key: a list of public keys, one a
 // line, or a key revocation list in OpenSSH's binary format, which ssh-keygen is asked to read. If
 // the file cannot be read, no key can be trusted.
 func RevokedIn(ctx context.Context, file string, key xssh.PublicKey) (bool, error) {
-	text, err := os.ReadFile(file)
+	text, err := trust.ReadFile(file, maxFile)
 	if err != nil {
 		return false, err
 	}

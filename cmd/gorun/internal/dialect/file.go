@@ -2,15 +2,14 @@ package dialect
 
 import (
 	"fmt"
-	"io"
 	"maps"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
 
+	"github.com/gorun/gorun/internal/files/trust"
 	"github.com/gorun/gorun/internal/usage"
 )
 
@@ -73,17 +72,9 @@ func (t Line) WithFile(flags *pflag.FlagSet) (Line, error) {
 }
 
 func readProgramFile(from programFile) (string, error) {
-	file, err := os.Open(from.name)
+	text, err := trust.ReadFile(from.name, maxProgramFile)
 	if err != nil {
 		return "", usage.Errorf("check the name after "+from.typed, "%w", err)
-	}
-	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, maxProgramFile+1))
-	if err == nil && len(text) > maxProgramFile {
-		err = fmt.Errorf("longer than %d bytes", maxProgramFile)
-	}
-	if err != nil {
-		return "", usage.Errorf("", "%w", err)
 	}
 	return string(text), nil
 }

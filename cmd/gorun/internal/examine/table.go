@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/gorun/gorun/cmd/gorun/internal/ui"
 	"github.com/gorun/gorun/internal/doctor"
+	"github.com/gorun/gorun/internal/files/trust"
 	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/usage"
 )
@@ -268,12 +268,7 @@ const maxReport = 64 << 20
 
 // ReadReport reads a report that --save wrote.
 func ReadReport(name string) (*Report, error) {
-	file, err := os.Open(name)
-	var text []byte
-	if err == nil {
-		defer file.Close()
-		text, err = io.ReadAll(io.LimitReader(file, maxReport))
-	}
+	text, err := trust.ReadFile(name, maxReport)
 	if err != nil {
 		return nil, usage.Errorf("make one with gorun doctor --save "+prose.Quoted(name), "read the baseline: %w", err)
 	}

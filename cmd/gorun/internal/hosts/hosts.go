@@ -14,6 +14,7 @@ import (
 
 	"github.com/gorun/gorun/cmd/gorun/internal/settings"
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/files/trust"
 	"github.com/gorun/gorun/internal/host/topology"
 	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/usage"
@@ -59,7 +60,7 @@ type Counter func(ctx context.Context, hosts []hostfile.Host, unit string) ([]in
 // reports in Selection.Unasked what it would have to ask.
 func NewFinder(count Counter) Finder {
 	hostname, _ := os.Hostname()
-	open := func(name string) (io.ReadCloser, error) { return os.Open(name) }
+	open := func(name string) (io.ReadCloser, error) { return trust.Open(name) }
 	return Finder{
 		Lookup:   os.LookupEnv,
 		Open:     open,

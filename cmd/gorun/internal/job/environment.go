@@ -1,15 +1,14 @@
 package job
 
 import (
-	"bufio"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/gorun/gorun/cmd/gorun/internal/settings"
 	"github.com/gorun/gorun/cmd/gorun/internal/ui"
+	"github.com/gorun/gorun/internal/files/trust"
 	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/rankenv"
 	"github.com/gorun/gorun/internal/usage"
@@ -103,24 +102,20 @@ func matches(pattern, name string) bool {
 
 // readEnvFile reads a file of variables.
 func readEnvFile(name string) (exports, warnings []string, err error) {
-	file, err := os.Open(name)
+	text, err := trust.ReadFile(name, maxEnvFile)
 	if err != nil {
-		return nil, nil, usage.Errorf("check the name after --env-file", "open the file of variables: %w", err)
+		return nil, nil, usage.Errorf("check the name after --env-file", "read the file of variables: %w", err)
 	}
-	defer file.Close()
-	return parseEnvFile(name, io.LimitReader(file, maxEnvFile+1))
+	return parseEnvFile(name, string(text))
 }
 
 // parseEnvFile parses NAME=value and NAME lines as Docker does: quotes belong to the value, empty
 // lines and lines that begin with # are skipped.
-func parseEnvFile(name string, r io.Reader) (exports, warnings []string, err error) {
-	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, maxEnvFile)
-	for n := 1; lines.Scan(); n++ {
-		line := strings.TrimSuffix(lines.Text(), "\r")
-		if n == 1 {
-			line = strings.TrimPrefix(line, "\ufeff")
-		}
+func parseEnvFile(name, text string) (exports, warnings []string, err error) {
+	n := 0
+	for line := range strings.Lines(strings.TrimPrefix(text, "\ufeff")) {
+		n++
+		line = strings.TrimRight(line, "\r\n")
 		if trimmed := strings.TrimSpace(line); trimmed == "" || trimmed[0] == '#' {
 			continue
 		}
@@ -138,9 +133,6 @@ func parseEnvFile(name string, r io.Reader) (exports, warnings []string, err err
 				variable))
 		}
 		exports = append(exports, variable+"="+value)
-	}
-	if err := lines.Err(); err != nil {
-		return nil, nil, usage.Errorf("", "%s: %w", name, err)
 	}
 	return exports, warnings, nil
 }

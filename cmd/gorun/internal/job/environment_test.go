@@ -75,7 +75,7 @@ func TestDryRunText(t *testing.T) {
 
 func TestEnvFile(t *testing.T) {
 	text := "\ufeffA=1\r\n\n  # no\nB= two words # all of it \nexport C=$HOME\nD\nE=\"q\"\nF=a=b\nG=\n"
-	exports, warnings, err := parseEnvFile("f", strings.NewReader(text))
+	exports, warnings, err := parseEnvFile("f", text)
 	if want := []string{"A=1", "B= two words # all of it ", "C=$HOME", "D", `E="q"`, "F=a=b", "G="}; err != nil ||
 		!slices.Equal(exports, want) {
 		t.Errorf("%q, %v; want %q", exports, err, want)
@@ -83,7 +83,7 @@ func TestEnvFile(t *testing.T) {
 	check.That(t, slices.Equal(warnings, []string{"f:7: the quotes around the value of E are part of it"}),
 		"%q", warnings)
 	for _, text := range []string{"=1", "A=1\na b=2", "A B", "A=1\x00"} {
-		if exports, _, err := parseEnvFile("f", strings.NewReader(text)); !exitcode.IsUsage(err) ||
+		if exports, _, err := parseEnvFile("f", text); !exitcode.IsUsage(err) ||
 			!strings.HasPrefix(err.Error(), "f:") || usage.Hint(err) == "" {
 			t.Errorf("%q: %q, %v", text, exports, err)
 		}

@@ -3,10 +3,8 @@ package settings
 import (
 	"cmp"
 	"errors"
-	"io"
 	"io/fs"
 	"net/netip"
-	"os"
 	"os/user"
 	"path/filepath"
 	"slices"
@@ -164,18 +162,10 @@ func ReadJobFile(name string, flags *pflag.FlagSet, lookup func(string) (string,
 
 // readSettings reads one configuration file.
 func readSettings(name string, flags *pflag.FlagSet) (settings, error) {
-	file, err := os.Open(name)
+	text, err := trust.ReadFile(name, maxConfig)
 	if err != nil {
 		return settings{}, usage.Errorf("check the name after --config-file or --config, or in GORUN_CONFIG",
 			"read the configuration: %w", err)
-	}
-	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, maxConfig+1))
-	switch {
-	case err != nil:
-		return settings{}, usage.Errorf("", "read the configuration: %w", err)
-	case len(text) > maxConfig:
-		return settings{}, usage.Errorf("", "%s is longer than %d bytes", name, maxConfig)
 	}
 	return parseSettings(name, text, flags)
 }

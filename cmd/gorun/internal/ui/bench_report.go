@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -68,7 +67,7 @@ type Peer struct {
 // ReadPeers reads the files of curves beside those of a plot.
 func ReadPeers(names []string) (peers []Peer, err error) {
 	for _, name := range names {
-		file, err := os.Open(name)
+		file, err := trust.Open(name)
 		if err != nil {
 			return nil, usage.Errorf("name a file with the output of gorun bench or nccl-tests", "--against: %w", err)
 		}

@@ -31,12 +31,7 @@ type Record struct {
 
 // Read reads a folder. Of a long run it drops every other sample until the rest is within bounds.
 func Read(dir string) (r Record, err error) {
-	run, err := trust.OpenRegular(filepath.Join(dir, runFile))
-	if err != nil {
-		return r, err
-	}
-	defer run.Close()
-	text, err := io.ReadAll(io.LimitReader(run, maxRun))
+	text, err := trust.ReadFile(filepath.Join(dir, runFile), maxRun)
 	if err != nil {
 		return r, err
 	}
@@ -49,7 +44,7 @@ func Read(dir string) (r Record, err error) {
 	if r.Run.Size < 0 || r.Run.Size > maxSize {
 		return r, fmt.Errorf("%s is about %d ranks", runFile, r.Run.Size)
 	}
-	samples, err := trust.OpenRegular(filepath.Join(dir, sampleFile))
+	samples, err := trust.Open(filepath.Join(dir, sampleFile))
 	if err != nil {
 		return r, err
 	}
@@ -57,7 +52,7 @@ func Read(dir string) (r Record, err error) {
 	if err := r.readSamples(samples); err != nil {
 		return r, err
 	}
-	f, err := trust.OpenRegular(filepath.Join(dir, eventFile))
+	f, err := trust.Open(filepath.Join(dir, eventFile))
 	if err != nil {
 		return r, err
 	}

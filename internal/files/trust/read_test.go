@@ -1,0 +1,49 @@
+package trust
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// What another user may have put in the place of a file is refused at once, also where a link leads
+// there. Devices and open descriptors that the path names are read.
+func TestOpenNeverWaits(t *testing.T) {
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	must(t, os.WriteFile(in("file"), []byte("text"), 0o600))
+	must(t, os.Mkdir(in("dir"), 0o700))
+	must(t, syscall.Mkfifo(in("pipe"), 0o600))
+	must(t, os.Symlink("pipe", in("link to a pipe")))
+	must(t, os.Symlink("file", in("link")))
+	must(t, os.Symlink("/dev/zero", in("link to a device")))
+	read, write, err := os.Pipe()
+	must(t, err)
+	defer read.Close()
+	_, err = io.WriteString(write, "text")
+	must(t, errors.Join(err, write.Close()))
+	for name, want := range map[string]string{
+		in("file"): "text", in("link"): "text", os.DevNull: "",
+		"/dev/fd/" + strconv.Itoa(int(read.Fd())): "text",
+	} {
+		if text, err := ReadFile(name, 4); err != nil || string(text) != want {
+			t.Errorf("%s has %q, %v", name, text, err)
+		}
+	}
+	for _, name := range []string{"pipe", "link to a pipe", "link to a device"} {
+		if _, err := ReadFile(in(name), 4); !errors.Is(err, ErrIrregular) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for name, want := range map[string]string{in("dir"): "directory", in("none"): "no such file",
+		in("file"): "longer than 3 bytes", "/dev/zero": "longer than 3 bytes"} {
+		if _, err := ReadFile(name, 3); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", name, err, want)
+		}
+	}
+}
