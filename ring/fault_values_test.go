@@ -220,3 +220,33 @@ func TestEveryRankGetsTheSameBits(t *testing.T) {
 		}
 	}
 }
+
+// Whatever bytes ranks send as elements of bool, others get 0 and 1.
+func TestBoolsAreZeroOrOne(t *testing.T) {
+	for name, join := range worlds() {
+		t.Run(name, func(t *testing.T) {
+			comms := join(t)
+			for _, f := range forms() {
+				if f.kind == ring.KindBarrier || f.inPlace {
+					continue
+				}
+				must.OK(t, ringtest.Each(len(comms), func(rank int) error {
+					w := f.fill(position{n: 12_000}.at(comms[rank]), heap) // the bytes of floats
+					w.Type = ring.Bool
+					if w.Kind.Reduces() {
+						w.Op = ring.BOr
+					}
+					if err := comms[rank].Do(ctx, w); err != nil {
+						return err
+					}
+					for i, b := range w.Dst.Bytes(ring.Bool) {
+						if b > 1 {
+							return fmt.Errorf("element %d of rank %d is %d", i, rank, b)
+						}
+					}
+					return nil
+				}), f.name)
+			}
+		})
+	}
+}

@@ -37,6 +37,11 @@ type Collective struct {
 	Shape string
 }
 
+// Fills reports whether a call puts elements into Dst of a rank.
+func (w *Collective) Fills(rank int) bool {
+	return w.Kind != Reduce && w.Kind != Gather || w.Root == rank
+}
+
 // member is one rank of a communicator of size ranks.
 type member struct{ rank, size int }
 

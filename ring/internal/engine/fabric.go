@@ -183,6 +183,9 @@ func (f *Fabric) Run(w *collective.Collective, call *collective.Call) error {
 		clear(f.parts) // do not keep the caller's memory alive
 		clear(f.given)
 	}
+	if w.Type == kernel.Bool && w.Fills(f.rank) {
+		kernel.Normalize(dst) // also after an error: a hostile rank may have sent any bytes
+	}
 	if err != nil {
 		return f.explain(call, err)
 	}

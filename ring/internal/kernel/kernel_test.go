@@ -279,3 +279,24 @@ func TestNames(t *testing.T) {
 		check.That(t, s.got.String() == s.want, "%q, want %q", s.got, s.want)
 	}
 }
+
+// A vector of Bool has 0 and 1 only when it is normalised, wherever it begins and ends.
+func TestNormalize(t *testing.T) {
+	for length := range 40 {
+		for begin := range 9 {
+			memory := bytes.Repeat([]byte{guard}, begin+length+9)
+			want := bytes.Clone(memory)
+			for i := range length {
+				memory[begin+i] = byte(rand.Uint32() >> (rand.Uint32() % 32))
+				want[begin+i] = min(memory[begin+i], 1)
+			}
+			Normalize(memory[begin:][:length])
+			check.That(t, bytes.Equal(memory, want), "%d from %d: %x, want %x", length, begin, memory, want)
+		}
+	}
+	for b := range 256 {
+		vector := bytes.Repeat([]byte{byte(b)}, 9)
+		Normalize(vector)
+		check.That(t, bytes.Equal(vector, bytes.Repeat([]byte{byte(min(b, 1))}, 9)), "%d: %x", b, vector)
+	}
+}

@@ -107,14 +107,14 @@ def wait(run):
             time.sleep(0.05)
 
 
-def dying_transfer(comm, holders, receivers, state):
+def dying_transfer(comm, holders, receivers, state, limit):
     (run,) = running
     for point, ranks in (("holder", holders), ("receiver", receivers)):
         if comm.rank in ranks:
             may_die(point, run, _job.joined().epoch)
             if len(receivers) < comm.size - 1:
                 may_die(point, run, "later")
-    return transfer(comm, holders, receivers, state)
+    return transfer(comm, holders, receivers, state, limit)
 
 
 running = []

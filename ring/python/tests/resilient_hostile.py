@@ -18,6 +18,9 @@ ATTACKS = {
     "a shape beyond all memory": (("tensor", "float32", [1 << 60]), ""),
     "a list for a key": (("dict", [([1], ("value", 1))]), "unhashable"),
     "no pairs": (("dict", [1]), "unpack"),
+    "a tensor larger than the training": (("tensor", "uint8", [1 << 33]), "more than 1048576 bytes"),
+    "tensors larger than the training": (("list", [("tensor", "float32", [1 << 16])] * 5), "more than 1048576 bytes"),
+    "more tensors than the training": (("list", [("tensor", "uint8", [0])] * 4096), "more than 1048576 bytes"),
 }
 
 ring.init()
@@ -26,7 +29,7 @@ take_apart = _transfer.take_apart
 for name, (told, want) in ATTACKS.items():
     _transfer.take_apart = lambda state, tensors: told
     try:
-        _transfer.transfer(comm, [1], [0], None)
+        _transfer.transfer(comm, [1], [0], None, 1 << 20)
         assert rank == 1, name
     except MismatchError as e:
         assert rank == 0 and "the state of the training that rank 1 sends cannot be read: " in str(e) and want in str(e), (name, e)
@@ -34,7 +37,7 @@ _transfer.take_apart = take_apart
 
 # Its bools are bools, whatever their bytes are.
 raw = torch.arange(256, dtype=torch.uint8)
-state = _transfer.transfer(comm, [1], [0], {"mask": raw.view(torch.bool), "raw": raw})
+state = _transfer.transfer(comm, [1], [0], {"mask": raw.view(torch.bool), "raw": raw}, 1 << 20)
 if rank == 0:
     assert state["mask"].view(torch.uint8).tolist() == [0] + [1] * 255 and state["raw"].tolist() == list(range(256))
 

@@ -115,7 +115,7 @@ def _unpack(packed: torch.Tensor, owner: int) -> Any:
     if not HEAD <= outline <= end <= packed.numel():
         raise unreadable(owner, "its lengths are wrong")
     tensors: List[torch.Tensor] = []
-    state = read(ctypes.string_at(packed.data_ptr() + outline, end - outline), tensors, owner)
+    state = read(ctypes.string_at(packed.data_ptr() + outline, end - outline), tensors, owner, packed.numel() + MOST)
     stream = Stream(tensors)
     if stream.size != outline - HEAD:
         raise unreadable(owner, "its tensors have other lengths")

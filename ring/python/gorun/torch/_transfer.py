@@ -11,20 +11,21 @@ from .. import _data, _ring, errors
 
 PIECE = 64 << 20  # bytes that all holders together send at a time
 MOST = 1 << 30  # bytes of what a state says beside its tensors
+OBJECT = 512  # bytes of a tensor without elements
 
 
-def transfer(comm: _ring.Comm, holders: Sequence[int], receivers: Sequence[int], state: Any) -> Any:
+def transfer(comm: _ring.Comm, holders: Sequence[int], receivers: Sequence[int], state: Any, limit: int) -> Any:
     """Returns the holders' state on the receivers, and None elsewhere. It is a collective, and state counts on the holders only, which have
     the same.
 
     A receiver gets it in memory of its own, each part from another holder. A state is made of numbers, texts, tensors, lists, tuples and
-    dicts. Receiving one runs no code. A MismatchError names the holder that says something else.
+    dicts, and its tensors have at most limit bytes. Receiving one runs no code. A MismatchError names the holder that says something else.
     """
     tensors: List[torch.Tensor] = []
     holds, receives = comm.rank in holders, comm.rank in receivers
     message = _data.dump(take_apart(state, tensors)) if holds else b""
     told = broadcast(comm, message, holders[0])
-    made = None if holds else read(told, tensors, holders[0], "cpu" if receives else "meta")
+    made = None if holds else read(told, tensors, holders[0], limit, "cpu" if receives else "meta")
     stream = Stream(tensors)
     for begin in range(0, stream.size, PIECE):
         cuts = _cuts(begin, min(begin + PIECE, stream.size), len(holders))
@@ -113,10 +114,10 @@ def take_apart(value: Any, tensors: List[torch.Tensor]) -> Any:
     return "value", value
 
 
-def read(told: bytes, tensors: List[torch.Tensor], holder: int, device: str = "cpu") -> Any:
-    """The state that a holder tells, and its tensors without their bytes."""
+def read(told: bytes, tensors: List[torch.Tensor], holder: int, limit: int, device: str = "cpu") -> Any:
+    """The state that a holder tells, and its tensors without the bytes, of which there are at most limit on a device that has memory."""
     try:
-        return _put_together(_data.load(told), _made(tensors, device))
+        return _put_together(_data.load(told), _made(tensors, limit, device))
     except (ValueError, TypeError, LookupError, RuntimeError) as e:
         raise unreadable(holder, "%.200s" % e) from None
 
@@ -125,12 +126,19 @@ def unreadable(holder: int, why: str) -> errors.MismatchError:
     return errors.MismatchError("gorun: the state of the training that rank %d sends cannot be read: %s" % (holder, why))
 
 
-def _made(tensors: List[torch.Tensor], device: str) -> Any:
+def _made(tensors: List[torch.Tensor], limit: int, device: str) -> Any:
+    room = limit
+
     def make(name: Any, shape: Any) -> torch.Tensor:
         dtype = getattr(torch, name, None) if type(name) is str else None
         if not isinstance(dtype, torch.dtype):
             raise _data.DataError("%.20r is no type of a tensor" % (name,))
-        tensor = torch.empty(shape, dtype=dtype, device=device)
+        tensor = torch.empty(shape, dtype=dtype, device="meta")  # takes no memory
+        nonlocal room
+        room -= OBJECT if device == "meta" else OBJECT + tensor.numel() * tensor.element_size()
+        if room < 0:
+            raise _data.DataError("its tensors have more than %d bytes" % limit)
+        tensor = torch.empty(tensor.shape, dtype=dtype, device=device)
         tensors.append(tensor)
         return tensor
 

@@ -28,7 +28,9 @@ from ..torch_backend.renewal import Renewable, RenewableEngine
 from . import _shards
 from ._batches import Batches, refuse
 from ._copies import Copies
-from ._transfer import broadcast, transfer
+from ._transfer import MOST, broadcast, transfer
+
+STATE = 64  # bytes of a state for each element of the model, at most: with Adam in float32 there are 12
 
 
 def init_process_group(backend: Any = None, sharded: bool = False, **options: Any) -> None:
@@ -298,7 +300,7 @@ class Resilient:
             state = None
             if rank in send.holders:
                 state = self._copies.copy(send.shard, step) if send.copied and self._copies is not None else self._state()
-            state = transfer(self._job.comm, send.holders, send.receivers, state)
+            state = transfer(self._job.comm, send.holders, send.receivers, state, self._limit())
             if rank in send.receivers:
                 self._take(state)
         self._decision = None
@@ -326,6 +328,11 @@ class Resilient:
         for name, thing in self._things():
             state[name] = _shards.plain(thing.state_dict())
         return state
+
+    def _limit(self) -> int:
+        """The most bytes of tensors that are believed to be a state of this training."""
+        tensors = _shards.plain(self.model.state_dict()).values()
+        return MOST + STATE * sum(t.numel() for t in tensors if isinstance(t, torch.Tensor))
 
     def _things(self) -> List[Tuple[str, Any]]:
         all_things = [("model", self.model), ("optimizer", self.optimizer), ("scheduler", self.scheduler)]
