@@ -238,6 +238,19 @@ func TestGrownFileIsCopiedAsListed(t *testing.T) {
 	check.That(t, err != nil && strings.Contains(err.Error(), "shorter"), "%v", err)
 }
 
+// Nor does the content of another file, to which another user has made a link meanwhile, come by the
+// name and with the mode of a listed one.
+func TestReplacedFileIsNotCopied(t *testing.T) {
+	w := newWorld(t)
+	w.put("shared/log", "for all", 0o644)
+	w.put("secret", "for this user", 0o600)
+	f := must.Get(find(wire.Fetch{From: []wire.FetchFrom{{Patterns: wire.Texts{"shared"}}}}, w.home))(t)
+	log := filepath.Join(w.home, "shared/log")
+	must.OK(t, errors.Join(os.Remove(log), os.Symlink("../secret", log)))
+	_, err := f.sources()[0].open()
+	check.That(t, err != nil && strings.Contains(err.Error(), "was replaced"), "%v", err)
+}
+
 func TestFolderOthersMayWriteIsRefused(t *testing.T) {
 	w := newWorld(t)
 	must.OK(t, os.MkdirAll(w.dir, 0o755))
@@ -313,6 +326,7 @@ func TestHostileHost(t *testing.T) {
 	short.Sums = nil
 	var many []workdir.Entry
 	manyOffers := hostile{}
+	ask := wire.Fetch{From: []wire.FetchFrom{{Patterns: wire.Texts{"*"}}}}
 	for i := range maxAhead + 1 {
 		name := fmt.Sprint("f", i)
 		many = append(many, file(name, 4))
@@ -323,7 +337,9 @@ func TestHostileHost(t *testing.T) {
 		want  string // in the error
 	}{
 		// TestCheckRefuses of internal/files/workdir has what a list must not hold.
-		"a name above": {hostile{listed(file("../a", 4))}, "leads out"},
+		"a name above":    {hostile{listed(file("../a", 4))}, "leads out"},
+		"a hidden file":   {hostile{listed(file(".bashrc", 4))}, "nobody has asked"},
+		"a hidden folder": {hostile{listed(folder(".ssh"), file(".ssh/rc", 4))}, "nobody has asked"},
 		"a link above, by another": {hostile{listed(folder("d"), symlink("d/up", ".."), symlink("d/out", "up/.."))},
 			"a link to"},
 		"a piece at once":     {hostile{listed(file("a", 4)), piece("text")}, "piece came"},
@@ -361,13 +377,48 @@ func TestHostileHost(t *testing.T) {
 				send(wire.NewWriter(&said))
 			}
 			from := &link{Reader: wire.NewReader(&said), cancel: func() {}}
-			got, err := Receive(from, wire.Fetch{}, w.open, relay.NoMeter{})
+			got, err := Receive(from, ask, w.open, relay.NoMeter{})
 			check.That(t, (err == nil) == (tc.want == ""), "%v", err)
 			check.That(t, err == nil || strings.Contains(err.Error(), tc.want), "%v", err)
 			check.That(t, len(got.Notes) <= maxNotes, "%d notes", len(got.Notes))
 			top := filepath.Dir(filepath.Dir(w.dir))
 			check.That(t, len(must.Get(os.ReadDir(top))(t)) <= 2, "%q", w.tree(top))
 		})
+	}
+}
+
+// An entry is one that a pattern names, is in a folder of that name, or is a folder that leads there.
+func TestWhatWasAskedFor(t *testing.T) {
+	for _, tc := range []struct {
+		pattern, path string
+		kind          workdir.Kind
+		want          bool
+	}{
+		{"a", "a", workdir.File, true},
+		{"a", "b", workdir.File, false},
+		{"a", "a/b/.c", workdir.File, true},
+		{"./a/", "a", workdir.Dir, true},
+		{"x/../a", "a", workdir.Link, true},
+		{".", ".any/thing", workdir.File, true},
+		{"*", "a", workdir.File, true},
+		{"*", ".a", workdir.File, false},
+		{".*", ".a", workdir.File, true},
+		{"*", "a/.b", workdir.File, true},
+		{"a/*.pt", "a", workdir.Dir, true},
+		{"a/*.pt", "a", workdir.File, false},
+		{"a/*.pt", "a", workdir.Link, false},
+		{"a/*.pt", "a/b.pt", workdir.File, true},
+		{"a/*.pt", "a/b.py", workdir.File, false},
+		{"a/*.pt", "b/b.pt", workdir.File, false},
+		{"*/?", "ab/c", workdir.Dir, true},
+		{"*/?", ".ab/c", workdir.Dir, false},
+		{"x[1]", "x[1]", workdir.File, true},
+		{"x[1]", "x1", workdir.File, true},
+		{"x[1", "x[1", workdir.File, true},
+		{"x[1", "x1", workdir.File, false},
+	} {
+		got := isAsked(workdir.Entry{Path: workdir.Name(tc.path), Kind: tc.kind}, tc.pattern)
+		check.That(t, got == tc.want, "%q for %q, a %s: %v", tc.path, tc.pattern, tc.kind, got)
 	}
 }
 

@@ -18,9 +18,20 @@ import (
 // finder collects what a host is asked for.
 type finder struct {
 	List
-	paths []string          // where the entries are on this host
-	at    map[string]string // path on this host, by the path of an entry
-	left  int               // files that are left out
+	places []place           // where the entries are on this host
+	at     map[string]string // path on this host, by the path of an entry
+	left   int               // files that are left out
+}
+
+// place is the path of a file, and which file was there when it was listed.
+type place struct {
+	path          string
+	device, inode uint64
+}
+
+func placeOf(path string, info fs.FileInfo) place {
+	stat := info.Sys().(*syscall.Stat_t)
+	return place{path, uint64(stat.Dev), stat.Ino}
 }
 
 // find lists what a launcher asks for. home is where relative folders begin.
@@ -94,15 +105,21 @@ func matches(dir, name, part string) (all []string, err error) {
 		return nil, nil
 	}
 	for _, e := range entries {
-		is, err := filepath.Match(part, e.Name())
+		is, err := fits(e.Name(), part)
 		if err != nil {
 			return nil, err
 		}
-		if is && (e.Name()[0] != '.' || part[0] == '.') {
+		if is {
 			all = append(all, filepath.Join(name, e.Name()))
 		}
 	}
 	return all, err
+}
+
+// fits reports whether a name matches one part of a pattern.
+func fits(name, part string) (bool, error) {
+	is, err := filepath.Match(part, name)
+	return is && (name[0] != '.' || part[0] == '.'), err
 }
 
 func isMissing(err error) bool {
@@ -192,7 +209,7 @@ func (f *finder) add(dir, rel string, info fs.FileInfo) error {
 	}
 	f.at[rel] = at
 	f.Entries = append(f.Entries, e)
-	f.paths = append(f.paths, at)
+	f.places = append(f.places, placeOf(at, info))
 	return nil
 }
 
@@ -219,7 +236,7 @@ func (f *finder) leave(format string, args ...any) {
 func (f *finder) sources() (all []source) {
 	for i, e := range f.Entries {
 		if e.Kind == workdir.File {
-			all = append(all, source{e, f.paths[i]})
+			all = append(all, source{e, f.places[i]})
 		}
 	}
 	return slices.Clip(all)

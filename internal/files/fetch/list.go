@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/gorun/gorun/internal/files/workdir"
@@ -77,6 +78,40 @@ func inside(rel, target string) bool {
 	to := path.Join(path.Dir(rel), target)
 	return target != "" && target == path.Clean(target) && !path.IsAbs(target) && to != ".." &&
 		!strings.HasPrefix(to, "../")
+}
+
+// checkAsked returns an error if there is an entry that the host was not asked for: it might take the
+// place of any file of the launcher's folder.
+func (l *List) checkAsked(ask wire.Fetch) error {
+	var patterns []string
+	for _, from := range ask.From {
+		patterns = append(patterns, from.Patterns...)
+	}
+	for _, e := range l.Entries {
+		if !slices.ContainsFunc(patterns, func(p string) bool { return isAsked(e, p) }) {
+			return &wire.FormatError{Reason: fmt.Sprintf("%q comes, for which nobody has asked", e.Path)}
+		}
+	}
+	return nil
+}
+
+// isAsked reports whether an entry matches a pattern, is in a folder that does, or is one that leads
+// there.
+func isAsked(e workdir.Entry, pattern string) bool {
+	pattern = path.Clean(pattern)
+	if pattern == "." {
+		return true
+	}
+	names := strings.Split(string(e.Path), "/")
+	for i, part := range strings.Split(pattern, "/") {
+		if i == len(names) {
+			return e.Kind == workdir.Dir
+		}
+		if is, _ := fits(names[i], part); !is && names[i] != part {
+			return false
+		}
+	}
+	return true
 }
 
 // files returns the number of files and their bytes.

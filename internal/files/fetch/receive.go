@@ -82,7 +82,7 @@ func (r *receiving) receive(ask wire.Fetch, open func() (Folder, error)) (Got, e
 		r.Cancel()
 	})
 	defer r.watch.Stop()
-	err := r.run(open)
+	err := r.run(ask, open)
 	if err != nil && r.late.Load() {
 		err = fmt.Errorf("it has sent nothing for %v", r.idle)
 	}
@@ -102,8 +102,11 @@ type receiving struct {
 	late   atomic.Bool // whether the host was given up
 }
 
-func (r *receiving) run(open func() (Folder, error)) error {
+func (r *receiving) run(ask wire.Fetch, open func() (Folder, error)) error {
 	list, err := readList(&workdir.Pieces{Next: r.next})
+	if err == nil {
+		err = list.checkAsked(ask)
+	}
 	if err != nil {
 		return err
 	}
@@ -178,7 +181,7 @@ func (r *receiving) offer(o wire.Offer) error {
 		return r.failed(in, err)
 	}
 	o.Name = []byte(path.Base(string(e.Path)))
-	o.Mode = uint32(e.Mode)
+	o.Mode = uint32(e.Mode &^ 0o022) // others may write to no file, whatever the host says
 	o.Mtime = time.Duration(e.Mtime)
 	target, err := relay.KeepIn(root, filepath.Join(r.to.Path, in), o)
 	if err != nil {

@@ -69,7 +69,24 @@ func Send(ctx context.Context, ask wire.Fetch, next func() (wire.Frame, error), 
 // source is a file of the list and where it is.
 type source struct {
 	workdir.Entry
-	path string
+	place
+}
+
+// open opens the file that was listed. Another user may have put a link in its place, to a file that
+// only this user may read.
+func (s source) open() (*relay.Source, error) {
+	file, err := relay.OpenFirst(s.path, s.Size)
+	if err != nil {
+		return nil, err
+	}
+	info, err := file.Stat()
+	if err == nil && placeOf(s.path, info) != s.place {
+		err = fmt.Errorf("%s was replaced while it was copied: copy again", s.path)
+	}
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
 }
 
 // sending is the state of files on their way.
@@ -89,7 +106,7 @@ func (s *sending) all(ctx context.Context, files []source) error {
 				return err
 			}
 		}
-		src, err := relay.OpenFirst(f.path, f.Size)
+		src, err := f.open()
 		if err != nil {
 			return err
 		}

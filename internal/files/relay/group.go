@@ -22,6 +22,8 @@ const (
 	// several peers can starve a host.
 	idleTime = 5 * time.Minute
 	hashRate = 50 << 20 // bytes per second at least of which a host checks the file that it has
+	// finishRate is the bytes per second at least of which a host makes what the file is for.
+	finishRate = 4 << 20
 )
 
 // Host is the launcher's connection with an agent. Its methods may be called concurrently.
@@ -211,6 +213,8 @@ func (g *Group) deliver(s *recipient, addrs []netip.Addr) (d Delivered, err erro
 	g.settle(s)
 	<-s.released
 	s.host.Send(wire.TypeEnough, nil)
+	watch = g.watch(s.host, time.Duration(g.src.size/finishRate)*time.Second)
+	watch.finishing = true
 	for {
 		p, err := next(s.host, g.src.size, 0)
 		if err != nil {
@@ -233,10 +237,11 @@ func listens(at netip.AddrPort, asked []netip.Addr) bool {
 
 // watcher cancels a host that takes next to nothing of the file, and so holds all others up.
 type watcher struct {
-	idle  time.Duration
-	least int64
-	timer *time.Timer
-	fired atomic.Bool
+	idle      time.Duration
+	least     int64
+	timer     *time.Timer
+	fired     atomic.Bool
+	finishing bool // whether the host has all of the file
 }
 
 // watch begins to watch a host, which may take some time more at first.
@@ -260,10 +265,13 @@ func (w *watcher) has(bytes int64) {
 // end ends the watch and explains the error that it has led to.
 func (w *watcher) end(err error) error {
 	w.timer.Stop()
-	if err != nil && w.fired.Load() {
-		return fmt.Errorf("it has taken less than %d KiB of the file in %v", leastBytes>>10, w.idle)
+	switch {
+	case err == nil || !w.fired.Load():
+		return err
+	case w.finishing:
+		return fmt.Errorf("it has all of the file, and is not done with it in %v", w.idle)
 	}
-	return err
+	return fmt.Errorf("it has taken less than %d KiB of the file in %v", leastBytes>>10, w.idle)
 }
 
 // next returns a host's next report, in which it has so much at least.

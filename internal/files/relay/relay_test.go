@@ -458,7 +458,7 @@ func TestIdleHostsHoldNobodyUp(t *testing.T) {
 			return frames.Write(to, frames.Out, make([]byte, bytes))
 		}
 	}
-	w := newWorld(t, 5, testSize)
+	w := newWorld(t, 6, testSize)
 	copy(w.data, make([]byte, 1000)) // the drops are the file's
 	if err := os.WriteFile(w.src.file.Name(), w.data, 0o600); err != nil {
 		t.Fatal(err)
@@ -468,7 +468,7 @@ func TestIdleHostsHoldNobodyUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.limit = 200 * time.Millisecond
-	hosts := w.hosts(5)
+	hosts := w.hosts(6)
 	hosts[1] = w.connect("f1", w.liar(drip(0)))
 	hosts[2] = w.connect("f2", w.liar(drip(1)))
 	hosts[4] = w.connect("f4", func(next func() (wire.Frame, error), out *wire.Writer) error {
@@ -482,7 +482,15 @@ func TestIdleHostsHoldNobodyUp(t *testing.T) {
 			}
 		}
 	})
-	all, errs := w.deliver(w.group(5), hosts, loopback())
+	hosts[5] = w.connect("f5", func(next func() (wire.Frame, error), out *wire.Writer) error {
+		_ = out.SendMessage(wire.TypeOffered, wire.Offered{Have: testSize})
+		for {
+			if _, err := next(); err != nil {
+				return nil
+			}
+		}
+	})
+	all, errs := w.deliver(w.group(6), hosts, loopback())
 	w.wants(0)
 	w.wants(3)
 	if errs[0] != nil || errs[3] != nil || all[3].Fed == 0 {
@@ -498,6 +506,9 @@ func TestIdleHostsHoldNobodyUp(t *testing.T) {
 	}
 	if errs[4] == nil || !strings.Contains(errs[4].Error(), "it has taken less than") {
 		t.Errorf("the host that takes nothing: %v", errs[4])
+	}
+	if errs[5] == nil || !strings.Contains(errs[5].Error(), "is not done with it in 2s") {
+		t.Errorf("the host that has all and makes nothing of it: %v", errs[5])
 	}
 }
 

@@ -24,6 +24,12 @@ func inspect(path string, self int) (fs.FileInfo, error) {
 	return file.Stat()
 }
 
+// FileSystem returns an *Error if an open file belongs to another user's file system in user space
+// (FUSE), which shows any owner, inode, time and content.
+func FileSystem(file *os.File) error {
+	return ownFileSystem(int(file.Fd()), file.Name(), os.Geteuid())
+}
+
 // ownFileSystem returns an *Error if an open file belongs to a file system in user space (FUSE)
 // whose process belongs to another user than self and root. Such a process shows any owner and
 // content. The file is open, so that nothing can be mounted or unmounted in between.

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gorun/gorun/internal/files/trust"
 )
 
 const (
@@ -70,9 +72,14 @@ func same(proofs []proof, scanned time.Time, find func(path string) (proof, bool
 
 // proofsIn returns a function that finds the proof of a path in dir, and one that ends the search.
 // It opens files where it can, since network file systems may answer a stat from their cache, and
-// follows no links below dir.
+// follows no links below dir. It finds nothing in a file system that another user serves.
 func proofsIn(dir string) (find func(path string) (proof, bool), end func()) {
 	folder, err := os.OpenFile(dir, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err == nil {
+		if err = trust.FileSystem(folder); err != nil {
+			folder.Close()
+		}
+	}
 	if err != nil {
 		return func(string) (proof, bool) { return proof{}, false }, func() {}
 	}

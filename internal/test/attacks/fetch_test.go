@@ -30,7 +30,7 @@ func TestFilesThatComeBack(t *testing.T) {
 	secret := filepath.Join(victims, "secret")
 	must.OK(t, os.WriteFile(secret, []byte("secret"), 0o600))
 	for i, tc := range []struct{ entries, want string }{
-		{`{"path":"good","kind":"file","size":4,"mode":420}`, ""},
+		{`{"path":"good","kind":"file","size":4,"mode":438}`, ""},
 		{`{"path":"../secret","kind":"file","size":4}`, "leads out of the folder"},
 		{fmt.Sprintf(`{"path":%q,"kind":"file","size":4}`, secret), "leads out of the folder"},
 		{`{"path":"l","kind":"link","target":"../secret"}`, "out of the folder"},
@@ -40,6 +40,8 @@ func TestFilesThatComeBack(t *testing.T) {
 			`{"path":"d/out","kind":"link","target":"up/.."}`, "a link to"},
 		{`{"path":"l","kind":"link","target":"."},{"path":"l/x","kind":"file","size":4}`, "its folder does not come"},
 		{`{"path":"a","kind":"fifo"}`, "unknown kind"},
+		{`{"path":".bashrc","kind":"file","size":4}`, "nobody has asked"},
+		{`{"path":".ssh","kind":"dir"},{"path":".ssh/authorized_keys","kind":"file","size":4}`, "nobody has asked"},
 		{`{"path":"a","kind":"file","size":4,"mode":2541}`, "mode"},
 		{`{"path":"a","kind":"file","size":3}`, "was changed"},
 		{`{"path":"a","kind":"file","size":200000}`, ""}, // the rest does not come
@@ -47,7 +49,7 @@ func TestFilesThatComeBack(t *testing.T) {
 	} {
 		must.OK(t, os.WriteFile(list, []byte(`{"Entries":[`+tc.entries+`]}`), 0o600))
 		dir := filepath.Join(victims, "in", fmt.Sprint(i))
-		r := command.Start(t, c, "cp", "f1:x", dir)
+		r := command.Start(t, c, "cp", "f1:*", dir)
 		if tc.want == "" && i > 0 {
 			command.Await(t, "the part of the file", func() bool {
 				parts, err := os.ReadDir(dir)
@@ -62,6 +64,8 @@ func TestFilesThatComeBack(t *testing.T) {
 	}
 	text := must.Get(os.ReadFile(filepath.Join(victims, "in/0/good")))(t)
 	check.Equal(t, string(text), "evil")
+	info := must.Get(os.Stat(filepath.Join(victims, "in/0/good")))(t)
+	check.Equal(t, info.Mode().Perm(), 0o644, "another user may write what has come")
 	text = must.Get(os.ReadFile(secret))(t)
 	check.Equal(t, string(text), "secret")
 	left := must.Get(os.ReadDir(victims))(t)

@@ -185,3 +185,19 @@ func readMirage(t *testing.T, name string) {
 	}
 	noWins(s)
 }
+
+// A folder that another user's process shows on a host, where the staged one is here and with its
+// inodes and times, is not taken for it: ranks would run what the process likes.
+func TestFolderOfAnotherUsersFileSystemIsNotTheStagedOne(t *testing.T) {
+	c := lab.MustNamespacesAs(t, victim, lab.Specs(1)...)
+	s := newCommons(t, c.Dir)
+	s.as(0, `mkdir -m 1777 scratch`)
+	s.as(victim, `mkdir scratch/work && touch scratch/work/train.py`)
+	scratch := filepath.Join(c.Dir, "scratch")
+	work := filepath.Join(scratch, "work")
+	asOn(t, c, 0, `mkdir "$1/real" && mount --bind "$2" "$1/real" && mount -t tmpfs -o mode=1777 tmpfs "$2"`, c.Dir,
+		scratch)
+	mirage(t, c, filepath.Join(c.Dir, "real/work"), work, "evil")
+	r := command.Start(t, c, "-H", "f1", "--stage", work, "sh", "-c", "pwd && ls").Want(0)
+	must.That(t, strings.Contains(r.Out.String(), "/.cache/gorun/work/"), "the rank runs in %s", &r.Out)
+}

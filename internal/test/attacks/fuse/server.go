@@ -139,7 +139,7 @@ func (s *server) attributes(node uint64) ([]byte, error) {
 	}
 	order := binary.NativeEndian
 	var out []byte
-	for _, v := range []uint64{node, uint64(stat.Size), uint64(stat.Blocks), uint64(stat.Atim.Sec),
+	for _, v := range []uint64{stat.Ino, uint64(stat.Size), uint64(stat.Blocks), uint64(stat.Atim.Sec),
 		uint64(stat.Mtim.Sec), uint64(stat.Ctim.Sec)} {
 		out = order.AppendUint64(out, v)
 	}
