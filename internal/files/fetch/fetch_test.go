@@ -238,8 +238,8 @@ func TestGrownFileIsCopiedAsListed(t *testing.T) {
 	check.That(t, err != nil && strings.Contains(err.Error(), "shorter"), "%v", err)
 }
 
-// Nor does the content of another file, to which another user has made a link meanwhile, come by the
-// name and with the mode of a listed one.
+// Nor does the content of another file, to which another user has made a link meanwhile, come by
+// the name and with the mode of a listed one.
 func TestReplacedFileIsNotCopied(t *testing.T) {
 	w := newWorld(t)
 	w.put("shared/log", "for all", 0o644)
@@ -387,7 +387,8 @@ func TestHostileHost(t *testing.T) {
 	}
 }
 
-// An entry is one that a pattern names, is in a folder of that name, or is a folder that leads there.
+// An entry is one that a pattern names, is in a folder of that name, or is a folder that leads
+// there.
 func TestWhatWasAskedFor(t *testing.T) {
 	for _, tc := range []struct {
 		pattern, path string

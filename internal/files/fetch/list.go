@@ -80,8 +80,8 @@ func inside(rel, target string) bool {
 		!strings.HasPrefix(to, "../")
 }
 
-// checkAsked returns an error if there is an entry that the host was not asked for: it might take the
-// place of any file of the launcher's folder.
+// checkAsked returns an error if there is an entry that the host was not asked for: it might take
+// the place of any file of the launcher's folder.
 func (l *List) checkAsked(ask wire.Fetch) error {
 	var patterns []string
 	for _, from := range ask.From {
@@ -95,8 +95,8 @@ func (l *List) checkAsked(ask wire.Fetch) error {
 	return nil
 }
 
-// isAsked reports whether an entry matches a pattern, is in a folder that does, or is one that leads
-// there.
+// isAsked reports whether an entry matches a pattern, is in a folder that does, or is one that
+// leads there.
 func isAsked(e workdir.Entry, pattern string) bool {
 	pattern = path.Clean(pattern)
 	if pattern == "." {

@@ -72,8 +72,8 @@ type source struct {
 	place
 }
 
-// open opens the file that was listed. Another user may have put a link in its place, to a file that
-// only this user may read.
+// open opens the file that was listed. Another user may have put a link in its place, to a file
+// that only this user may read.
 func (s source) open() (*relay.Source, error) {
 	file, err := relay.OpenFirst(s.path, s.Size)
 	if err != nil {

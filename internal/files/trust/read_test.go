@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // What another user may have put in the place of a file is refused at once, also where a link leads
@@ -16,17 +18,17 @@ import (
 func TestOpenNeverWaits(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }
-	must(t, os.WriteFile(in("file"), []byte("text"), 0o600))
-	must(t, os.Mkdir(in("dir"), 0o700))
-	must(t, syscall.Mkfifo(in("pipe"), 0o600))
-	must(t, os.Symlink("pipe", in("link to a pipe")))
-	must(t, os.Symlink("file", in("link")))
-	must(t, os.Symlink("/dev/zero", in("link to a device")))
+	must.OK(t, os.WriteFile(in("file"), []byte("text"), 0o600))
+	must.OK(t, os.Mkdir(in("dir"), 0o700))
+	must.OK(t, syscall.Mkfifo(in("pipe"), 0o600))
+	must.OK(t, os.Symlink("pipe", in("link to a pipe")))
+	must.OK(t, os.Symlink("file", in("link")))
+	must.OK(t, os.Symlink("/dev/zero", in("link to a device")))
 	read, write, err := os.Pipe()
-	must(t, err)
+	must.OK(t, err)
 	defer read.Close()
 	_, err = io.WriteString(write, "text")
-	must(t, errors.Join(err, write.Close()))
+	must.OK(t, errors.Join(err, write.Close()))
 	for name, want := range map[string]string{
 		in("file"): "text", in("link"): "text", os.DevNull: "",
 		"/dev/fd/" + strconv.Itoa(int(read.Fd())): "text",
