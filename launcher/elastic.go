@@ -17,28 +17,14 @@ import (
 	"github.com/gorun/gorun/launcher/route"
 )
 
-// Elastic holds the settings of an elastic job beside its [Options]. A zero limit or duration means
-// its default.
+// Elastic holds the settings of an elastic job beside its [Options]. [RunElastic] sets the bounds
+// Stop and Fence of the driver.
 type Elastic struct {
 	Hosts []hostfile.Host // hosts at the start
 	// Discover lists the hosts available now; it is called about once a second. nil: always Hosts.
 	Discover func(context.Context) ([]hostfile.Host, error)
 
-	NP, Min, Max int           // ranks at the start, at least, and at most (Max 0: one per slot)
-	Spares       int           // processes beyond Max that wait to take the place of a rank that fails
-	Timeout      time.Duration // how long to wait for slots, and for an epoch to begin; 10 min
-	ResetLimit   int           // epochs after the first that may begin; 0: any number
-	ResetWindow  time.Duration // time in which resets are counted; 0: the whole job
-	Budget       int           // failures of a host's processes within 10 min before the host is set aside; 3
-	Changes      int           // how often an unstable host may change the job within an hour; 6
-	// Cooldown is how long a host is set aside: at first, doubling, and at most; 10 s and 300 s.
-	Cooldown [2]time.Duration
-	// Together replaces all processes in each epoch, for ranks that are unaware of epochs.
-	Together bool
-	// Horovodrun decides as horovodrun does: see [elastic.Config].
-	Horovodrun bool
-	Own        string         // the launcher's host, if the job may use it: it is never removed
-	Random     func() float64 // in [0, 1), for jitter; nil: none
+	ElasticDriver
 
 	// Prepare is called before the first process starts on a host, and again after the host was
 	// lost. Processes wait for it; they do not start if it fails. nil: nothing is to be done.
@@ -51,27 +37,8 @@ type Elastic struct {
 	SaveAs func(host string, rank Rank, fd int) string
 }
 
-// config is the driver's part of the settings.
-func (e *Elastic) config(grace time.Duration) elastic.Config {
-	return elastic.Config{
-		NP:          e.NP,
-		Min:         e.Min,
-		Max:         e.Max,
-		Spares:      e.Spares,
-		Elastic:     e.Timeout,
-		ResetLimit:  e.ResetLimit,
-		ResetWindow: e.ResetWindow,
-		Budget:      e.Budget,
-		Changes:     e.Changes,
-		Cooldown:    e.Cooldown,
-		Together:    e.Together,
-		Horovodrun:  e.Horovodrun,
-		Own:         e.Own,
-		Random:      e.Random,
-		Stop:        grace + core.StopMargin,
-		Fence:       elasticFence,
-	}
-}
+// ElasticDriver is the part of the settings by which the driver decides.
+type ElasticDriver = elastic.Config
 
 // Membership is an [Event] of an elastic job: its hosts, ranks or epoch changed.
 type Membership struct {
@@ -138,7 +105,9 @@ type elasticJob struct {
 
 func newElasticJob(settings Elastic, opts Options) (*elasticJob, error) {
 	settings.Timeout = cmp.Or(settings.Timeout, elasticTimeout)
-	driver, err := elastic.New(settings.config(opts.Grace))
+	settings.Stop = opts.Grace + core.StopMargin
+	settings.Fence = elasticFence
+	driver, err := elastic.New(settings.ElasticDriver)
 	if err != nil {
 		return nil, err
 	}

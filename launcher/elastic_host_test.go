@@ -95,7 +95,7 @@ func TestOneProcessNotStartedIsNoLostHost(t *testing.T) {
 				return a.Live(began.Add(time.Minute))
 			}}
 			host := &flaky{Machine: m, runs: tc.runs}
-			settings := Elastic{Hosts: []hostfile.Host{{Name: "h0", Slots: tc.before}}, NP: tc.before}
+			settings := elasticOf(tc.before, hostfile.Host{Name: "h0", Slots: tc.before})
 			settings.Discover = func(context.Context) ([]hostfile.Host, error) {
 				if time.Since(began) < 10*time.Second {
 					return settings.Hosts, nil
@@ -132,7 +132,8 @@ func TestOneProcessNotStartedIsNoLostHost(t *testing.T) {
 // be.
 func TestHostWithoutConnectionIsLost(t *testing.T) {
 	m := serving(succeed)
-	settings := Elastic{Hosts: []hostfile.Host{{Name: "h0", Slots: 20}}, NP: 20, Timeout: time.Minute}
+	settings := elasticOf(20, hostfile.Host{Name: "h0", Slots: 20})
+	settings.Timeout = time.Minute
 	for name, dial := range map[string]Dialer{
 		"no connection": func(context.Context, hostfile.Host) (Host, error) {
 			return nil, errors.New("no route to host")
@@ -157,7 +158,7 @@ func TestFirstHostsAreDialledAsListed(t *testing.T) {
 		Slots: 2,
 		GPUs:  3,
 	}
-	settings := Elastic{Hosts: []hostfile.Host{want}, NP: 2}
+	settings := elasticOf(2, want)
 	m := serving(succeed)
 	r, err := elasticJobOn(t, m, settings, func(o *Options) {
 		o.Dial = func(_ context.Context, got hostfile.Host) (Host, error) {

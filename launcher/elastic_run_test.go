@@ -15,10 +15,17 @@ import (
 	"github.com/gorun/gorun/internal/test/fake"
 )
 
+// elasticOf returns the settings of a job that starts with np ranks.
+func elasticOf(np int, hosts ...hostfile.Host) Elastic {
+	return Elastic{Hosts: hosts, ElasticDriver: ElasticDriver{NP: np}}
+}
+
 // elasticOn runs an elastic job of two ranks on a machine, on a clock that does not wait.
 func elasticOn(t *testing.T, m *fake.Machine, change func(*Options)) (Result, error) {
 	t.Helper()
-	return elasticJobOn(t, m, Elastic{Hosts: []hostfile.Host{{Name: "h0", Slots: 2}}, NP: 2, Min: 1}, change)
+	settings := elasticOf(2, hostfile.Host{Name: "h0", Slots: 2})
+	settings.Min = 1
+	return elasticJobOn(t, m, settings, change)
 }
 
 // elasticJobOn runs any elastic job so.
@@ -45,7 +52,7 @@ func TestPollThatTheEndInterruptsIsNoFailure(t *testing.T) {
 	var polls int
 	var notes []string
 	m := serving(func(a *fake.Agent) error { return a.Live(time.Now().Add(time.Minute)) })
-	settings := Elastic{Hosts: []hostfile.Host{{Name: "h0", Slots: 1}}, NP: 1}
+	settings := elasticOf(1, hostfile.Host{Name: "h0", Slots: 1})
 	settings.Discover = func(ctx context.Context) ([]hostfile.Host, error) {
 		polls++
 		<-ctx.Done()

@@ -81,10 +81,8 @@ func ExampleRun() {
 // join.
 func ExampleRunElastic() {
 	settings := launcher.Elastic{
-		Hosts:    []hostfile.Host{{Name: "localhost", Slots: 1}},
-		NP:       1,
-		Max:      4,
-		Together: true,
+		Hosts:         []hostfile.Host{{Name: "localhost", Slots: 1}},
+		ElasticDriver: launcher.ElasticDriver{NP: 1, Max: 4, Together: true},
 	}
 	result, err := launcher.RunElastic(context.Background(), settings,
 		options("echo rank $GORUN_RANK of $GORUN_SIZE", 1))

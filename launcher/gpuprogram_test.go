@@ -160,7 +160,7 @@ func TestGPUProgramForProcessesOfElasticJobs(t *testing.T) {
 				},
 			}
 			opts.setDefaults()
-			j, err := newElasticJob(Elastic{Min: 1, Max: 1, NP: 1}, opts)
+			j, err := newElasticJob(Elastic{ElasticDriver: ElasticDriver{Min: 1, Max: 1, NP: 1}}, opts)
 			must.OK(t, err)
 			at := hostfile.Host{Name: "f1", Slots: 1}
 			p := &elasticProcess{born: elastic.Member{Size: 1, LocalSize: 1}, host: &elasticHost{host: at}}

@@ -24,12 +24,12 @@ func TestElasticJobNeedsFiles(t *testing.T) {
 	small := hostfile.Host{Name: "h0", Slots: 2}
 	large := hostfile.Host{Name: "h1", Slots: many}
 	var short *connect.FilesError
-	if _, err := RunElastic(t.Context(), Elastic{Hosts: []hostfile.Host{small, large}, NP: many},
+	if _, err := RunElastic(t.Context(), elasticOf(many, small, large),
 		Options{}); !errors.As(err, &short) {
 		t.Errorf("err is %v", err)
 	}
 	var notes []string
-	settings := Elastic{Hosts: []hostfile.Host{small, large}, NP: 2}
+	settings := elasticOf(2, small, large)
 	m := serving(succeed)
 	r, err := elasticJobOn(t, m, settings, func(o *Options) {
 		o.Note = func(text string) { notes = append(notes, text) }
@@ -69,7 +69,7 @@ func TestConnectionsSetUpAtATime(t *testing.T) {
 			r, err := runOn(t, machines, set)
 			succeeds(t, r.Result, err)
 		case "elastic":
-			r, err := elasticJobOn(t, m, Elastic{Hosts: hosts, NP: len(hosts)}, set)
+			r, err := elasticJobOn(t, m, elasticOf(len(hosts), hosts...), set)
 			succeeds(t, r, err)
 		case "check":
 			synctest.Test(t, func(t *testing.T) {

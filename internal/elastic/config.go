@@ -17,7 +17,7 @@ type Config struct {
 	NP, Min, Max int // initial, minimum and maximum ranks; Max 0 means all slots, less Spares
 	Spares       int // processes that wait, beyond the ranks, to take the place of one that fails
 
-	Elastic     time.Duration    // bounds the wait for slots and the attempts at an epoch; default 600 s
+	Timeout     time.Duration    // bounds the wait for slots and the attempts at an epoch; default 600 s
 	ResetLimit  int              // maximum number of resets (epochs after the first); 0 means no limit
 	ResetWindow time.Duration    // window in which resets count; 0 means the whole job
 	Budget      int              // failures of a host's processes within BudgetTime before it rests; default 3
@@ -71,7 +71,7 @@ func (c *Config) check() error {
 		at      *time.Duration
 		usually time.Duration
 	}{
-		{&c.Elastic, 600 * time.Second}, {&c.BudgetTime, 10 * time.Minute}, {&c.Cooldown[0], 10 * time.Second},
+		{&c.Timeout, 600 * time.Second}, {&c.BudgetTime, 10 * time.Minute}, {&c.Cooldown[0], 10 * time.Second},
 		{&c.Cooldown[1], 300 * time.Second},
 		{&c.Start, 120 * time.Second}, {&c.Join, time.Minute}, {&c.Park, time.Minute}, {&c.Call, 10 * time.Minute},
 		{&c.Stop, 8 * time.Second}, {&c.Fence, 12 * time.Second}, {&c.Finish, 10 * time.Second},

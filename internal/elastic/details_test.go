@@ -94,7 +94,7 @@ func TestDifferentOrLateFailuresDoNotEndTheJob(t *testing.T) {
 		NP:      1,
 		Min:     1,
 		Max:     1,
-		Elastic: time.Hour,
+		Timeout: time.Hour,
 		Budget:  100,
 	}
 	p := newPlay(t, cfg, "a:1")

@@ -142,7 +142,7 @@ func TestTooFewRanksEndTheJobWithTheFailuresCode(t *testing.T) {
 	p := begun(t, Config{
 		NP:       2,
 		Min:      2,
-		Elastic:  30 * time.Second,
+		Timeout:  30 * time.Second,
 		Budget:   1,
 		Cooldown: [2]time.Duration{time.Hour, time.Hour},
 	}, "a:1,b:1")

@@ -266,8 +266,8 @@ func (d *Driver) choose() {
 		d.stopFailed("no rank that has the job's state is left")
 	case d.inForce != nil && d.resetsSpent():
 		d.stopFailed(fmt.Sprintf("the limit of %s is reached", d.limit()))
-	case d.now-d.turnedAt >= d.cfg.Elastic && d.tries > 0:
-		d.stopFailed(fmt.Sprintf("no epoch has come about within %v", d.cfg.Elastic))
+	case d.now-d.turnedAt >= d.cfg.Timeout && d.tries > 0:
+		d.stopFailed(fmt.Sprintf("no epoch has come about within %v", d.cfg.Timeout))
 	case d.now >= d.since+d.hold():
 		d.begin(stay)
 	}
@@ -331,13 +331,13 @@ func (d *Driver) begin(stay []*process) {
 		return
 	}
 	newcomers := d.newcomers(stay, most)
-	late := d.now-d.turnedAt >= d.cfg.Elastic
+	late := d.now-d.turnedAt >= d.cfg.Timeout
 	switch have := len(stay) + len(newcomers); {
 	case have >= least && !late:
 		d.form(stay, newcomers)
 	case late:
 		d.stopFailed(fmt.Sprintf("%s could run, and there must be %d, for %v", prose.Count(have, "rank"), least,
-			d.cfg.Elastic))
+			d.cfg.Timeout))
 	case !d.waiting:
 		d.waiting = true
 		d.note(NoteWaiting, "", "%s could run, and there must be %d: waiting for hosts", prose.Count(have, "rank"),

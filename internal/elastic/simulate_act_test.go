@@ -43,7 +43,7 @@ func (w *world) step(event Event) {
 		w.lastGood = w.Now
 	}
 	w.lastGood = max(w.lastGood, w.d.turnedAt) // also if it ended in the same step
-	bound := w.cfg.Elastic + w.cfg.Start + w.cfg.Park + w.cfg.Stop + w.cfg.Fence + w.cfg.Join + maxHold + time.Minute
+	bound := w.cfg.Timeout + w.cfg.Start + w.cfg.Park + w.cfg.Stop + w.cfg.Fence + w.cfg.Join + maxHold + time.Minute
 	if w.Now-w.lastGood > bound {
 		w.Broken("nothing works since %v", w.lastGood)
 	}

@@ -74,16 +74,18 @@ func (r *run) startElastic(ctx context.Context, commands *hostCommands) (launche
 func (r *run) elasticRequest() launcher.Elastic {
 	e := r.o.Elastic
 	w := launcher.Elastic{
-		Hosts:       r.where.Hosts,
-		NP:          r.plan.Size,
-		Min:         e.MinNP,
-		Max:         e.MaxNP,
-		Spares:      int(e.Spares),
-		Timeout:     time.Duration(e.Wait),
-		ResetLimit:  e.Resets.Limit,
-		ResetWindow: e.Resets.Within,
-		Cooldown:    e.Cooldown,
-		Random:      rand.Float64,
+		Hosts: r.where.Hosts,
+		ElasticDriver: launcher.ElasticDriver{
+			NP:          r.plan.Size,
+			Min:         e.MinNP,
+			Max:         e.MaxNP,
+			Spares:      int(e.Spares),
+			Timeout:     time.Duration(e.Wait),
+			ResetLimit:  e.Resets.Limit,
+			ResetWindow: e.Resets.Within,
+			Cooldown:    e.Cooldown,
+			Random:      rand.Float64,
+		},
 	}
 	if e.Cooldown[0] > 0 || e.Horovodrun { // an explicit cooldown replaces the limit on changes
 		w.Changes = math.MaxInt
