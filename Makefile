@@ -221,17 +221,17 @@ else
 endif
 
 doctor-faults: ## plant each fault that gorun doctor must name N (20) times on hosts of namespaces, and count (root; an hour); ONLY=DNS for one, LEVEL=--long
-	DOCTOR_FAULTS=$(or $(N),20) DOCTOR_ONLY='$(ONLY)' DOCTOR_LEVEL='$(LEVEL)' $(GO) test -v -timeout 6h -count 1 -run TestDoctorNamesFaultsOfTheNetwork ./internal/test/e2e
+	DOCTOR_FAULTS=$(or $(N),20) DOCTOR_ONLY='$(ONLY)' DOCTOR_LEVEL='$(LEVEL)' $(GO) test -v -timeout 6h -count 1 -run TestDoctorNamesPlantedFaults ./internal/test/e2e
 
 faults-peers: build ## the same faults done to gorun, mpirun and mpiexec.hydra (packages openmpi-bin mpich); needs root
 	$(GO) run ./internal/tools/faultpeers -n $(or $(N),1) bin/gorun
 
-faults-elastic: build ## the same harm to elastic jobs of stock Horovod under horovodrun and gorun, N (3) times (.ci/horovod; an hour; root); SILENT=60 silent hosts, or ADDED=10 added ones, under gorun; STORMS=20 [SEED=1] [LENGTH=10m] jobs of which some process gets a signal each 5 s
+faults-elastic: build ## the same harm to elastic jobs of stock Horovod under horovodrun and gorun, N (3) times (.ci/horovod; an hour; root); SILENT=60 silent hosts, or ADDED=10 added ones, under gorun; STORMS=20 [SEED=1] [LENGTH=10m] jobs with random signals and hosts that come, go and vanish
 ifdef STORMS
 	@$(GO) test -c -o bin/.e2e.test ./internal/test/e2e
 	@cd internal/test/e2e && failed= && for seed in $$(seq $(or $(SEED),1) $$(($(or $(SEED),1) + $(STORMS) - 1))); do \
-		if ELASTIC_STORM=$(or $(LENGTH),10m) ELASTIC_SEED=$$seed ../../../bin/.e2e.test -test.timeout 0 -test.v -test.run '^TestElastic$$/.*/storm' >../../../bin/.storm.$$seed 2>&1 && \
-			grep -q '^ *--- PASS: TestElastic/.*/storm' ../../../bin/.storm.$$seed; then \
+		if ELASTIC_CHAOS=$(or $(LENGTH),10m) ELASTIC_SEED=$$seed ../../../bin/.e2e.test -test.timeout 0 -test.v -test.run '^TestElastic$$/.*/chaos' >../../../bin/.storm.$$seed 2>&1 && \
+			grep -q '^ *--- PASS: TestElastic/.*/chaos' ../../../bin/.storm.$$seed; then \
 			echo "ok   seed $$seed: $$(grep -o 'map\[.*epochs' ../../../bin/.storm.$$seed)"; \
 		else \
 			echo "FAIL seed $$seed: bin/.storm.$$seed"; failed="$$failed $$seed"; \

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/tools/link"
@@ -92,8 +93,8 @@ func scripts(plant, heal string) func(w *ward, host int) func() {
 	}
 }
 
-// plantedFaults are those that issue 23 names, beside the clock (TestWrongClockAndSlowHostAreNamed)
-// and GPUs (script doctor_gpus).
+// plantedFaults are all but a wrong clock (TestWrongClockAndSlowHostAreNamed) and those of GPUs
+// (TestScripts/doctor_gpus).
 func plantedFaults() []plantedFault {
 	return []plantedFault{
 		{"delay of 5 ms", true, shape(func(out, _ *link.Line) {
@@ -192,30 +193,75 @@ func (w *ward) flags(f plantedFault) []string {
 	return nil
 }
 
-// Every planted fault is named with its host and cause, and no other host is called bad. In CI the
-// faults of the emulated network and the quota are planted together, once; others are in
-// TestDoctorNamesPlantedFaults. make doctor-faults N=20 plants each alone N times.
-func TestDoctorNamesFaultsOfTheNetwork(t *testing.T) {
+// planted is a fault of plantedFaults on a host.
+type planted struct {
+	fault string
+	host  int
+}
+
+// together plants faults until gorun doctor names each, and no other host is called bad.
+func (w *ward) together(list ...planted) (heal func()) {
+	w.t.Helper()
+	var faults []plantedFault
+	var heals []func()
+	var bad []string
+	for _, p := range list {
+		i := slices.IndexFunc(plantedFaults(), func(f plantedFault) bool { return f.name == p.fault })
+		faults = append(faults, plantedFaults()[i])
+		heals = append(heals, faults[len(faults)-1].plant(w, p.host))
+		bad = append(bad, w.Hosts[p.host].Name)
+	}
+	bad = slices.Compact(slices.Sorted(slices.Values(bad)))
+	w.until("--quick --network-interface wan0", func(d diagnosis) (complaints []string) {
+		for i, f := range faults {
+			complaints = append(complaints, d.blames(w.Hosts[list[i].host].Name, f.kind, f.word)...)
+		}
+		if !slices.Equal(d.Bad, bad) {
+			complaints = append(complaints, fmt.Sprintf("bad are %v, want %v", d.Bad, bad))
+		}
+		return complaints
+	})
+	return func() {
+		for _, heal := range heals {
+			heal()
+		}
+	}
+}
+
+// Every planted fault is named with its host and cause, and no other host is called bad. Jobs leave
+// bad hosts out. Several are planted together; make doctor-faults N=20 plants each alone N times.
+func TestDoctorNamesPlantedFaults(t *testing.T) {
 	w := newWard(t, 5)
 	if n, _ := strconv.Atoi(os.Getenv("DOCTOR_FAULTS")); n > 0 {
 		w.sweep(n)
 		return
 	}
-	all := plantedFaults()
-	late := all[0].plant(w, 1)
-	slow := all[3].plant(w, 3)
-	quota := quotaOfHalf(w, 4)
-	w.until("--quick --network-interface wan0", func(d diagnosis) []string {
-		complaints := slices.Concat(d.blames("f2", "latency", "round trip"), d.blames("f4", "bandwidth", "receives at"),
-			d.blames("f5", "quota", "cores"))
-		if want := []string{"f2", "f4", "f5"}; !slices.Equal(d.Bad, want) {
-			complaints = append(complaints, fmt.Sprintf("bad are %v, want %v", d.Bad, want))
-		}
-		return complaints
-	})
-	late()
-	slow()
-	quota()
+	w.together(planted{"delay of 5 ms", 1}, planted{"half the rate, in one direction", 3},
+		planted{"CPU quota of half", 4})()
+	w.together(planted{"MTU black hole", 0})()
+	w.together(planted{"half the rate", 2})()
+	heal := w.together(planted{"1 % of packets lost", 0}, planted{"noisy .bashrc", 1}, planted{"another torch", 1},
+		planted{"tiny /dev/shm", 2}, planted{"CPU hog", 2}, planted{"full /tmp", 3}, planted{"low nofile", 4},
+		planted{"slow DNS", 4})
+	for _, tc := range []struct {
+		flags     []string
+		code, ran int
+		says      []string
+	}{
+		{[]string{"-np", "2"}, 125, 0, []string{"bad host f3\n", "--exclude-bad"}},
+		{[]string{"--exclude-bad", "-np", "2"}, 0, 2, []string{"leaves out f3\n"}},
+		// An elastic job starts with fewer ranks.
+		{[]string{"--exclude-bad", "-np", "4", "--min-np", "1"}, 0, 2, []string{"leaves out f3\n"}},
+	} {
+		r := command.StartWithin(t, w.Cluster, doctorLimit, command.Binary("gorun"), nil,
+			slices.Concat([]string{"--check-first=quick", "-H", "f4:2,f3:2"}, tc.flags,
+				[]string{"sh", "-c", "echo ran on $GORUN_HOSTNAME"})...)
+		r.Want(tc.code, tc.says...)
+		out := r.Out.String()
+		check.That(t, strings.Count(out, "ran on f4") == tc.ran && strings.Count(out, "ran on") == tc.ran,
+			"%q: %s", tc.flags, out)
+	}
+	heal()
 }
 
 // sweep plants each fault n times and counts how often it is named, and prints a table.

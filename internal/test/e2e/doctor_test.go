@@ -3,7 +3,6 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
-	"github.com/gorun/gorun/internal/test/must"
 )
 
 // clinic is a lab whose hosts gorun doctor examines.
@@ -109,79 +107,6 @@ func (d diagnosis) blames(host, kind, word string) (complaints []string) {
 		complaints = append(complaints, fmt.Sprintf("%s is not blamed for %s", host, kind))
 	}
 	return complaints
-}
-
-func TestDoctorNamesPlantedFaults(t *testing.T) {
-	lab.Need(t, "tc", "nft", "python3", "prlimit")
-	torch := func(version string) map[string]string {
-		return map[string]string{"site/torch-" + version +
-			".dist-info/METADATA": "Metadata-Version: 2.1\nName: torch\nVersion: " + version + "\n"}
-	}
-	old := lab.Spec{Shell: "/bin/bash", Files: torch("2.1.0")}
-	old.Files[".bashrc"] = "echo welcome\n"
-	ordinary := lab.Spec{Files: torch("2.5.1")}
-	c := clinic{lab.MustNamespaces(t, ordinary, old, ordinary, ordinary, ordinary), t}
-
-	must.OK(t, c.Lose(t.Context(), "f1", 2))
-	c.harm("f3", "mount -o remount,size=1m /dev/shm")
-	c.harm("f4", "mount -t tmpfs -o size=40k tmpfs /var/tmp")
-	c.harm("f5", fmt.Sprintf("prlimit --pid %d --nofile=512:512", c.Host("f5").PID))
-	hosts := filepath.Join(c.Dir, "hosts.empty")
-	resolver := filepath.Join(c.Dir, "resolv.conf")
-	for name, text := range map[string]string{hosts: "127.0.0.1 localhost\n", resolver: "nameserver 10.77.99.99\n"} {
-		must.OK(t, os.WriteFile(name, []byte(text), 0o644))
-	}
-	c.harm("f5", fmt.Sprintf("mount --bind %s /etc/hosts; mount --bind %s /etc/resolv.conf", hosts, resolver))
-	hog := c.On(t.Context(), "f3", "sh", "-c", "while :; do :; done")
-	must.OK(t, hog.Start())
-	c.until("--quick", func(d diagnosis) []string {
-		complaints := slices.Concat(d.blames("f1", "loss", "lost"), d.blames("f2", "start files", "welcome"),
-			d.blames("f2", "version of torch", "2.1.0"),
-			d.blames("f3", "shm", "/dev/shm holds only 1 MiB"), d.blames("f3", "busy", "sh (pid"),
-			d.blames("f4", "disk", "/var/tmp"),
-			d.blames("f5", "limits", "512 files"), d.blames("f5", "dns", "looking up"))
-		if want := []string{"f1", "f2", "f3", "f4", "f5"}; !slices.Equal(d.Bad, want) {
-			complaints = append(complaints, fmt.Sprintf("bad are %v, want %v", d.Bad, want))
-		}
-		return complaints
-	})
-	_ = hog.Process.Kill()
-	_ = hog.Wait()
-
-	// A job is refused, or leaves them out.
-	run := func(code int, flags ...string) (out, said string) {
-		t.Helper()
-		r := command.StartWithin(t, c.Cluster, doctorLimit, command.Binary("gorun"), nil,
-			slices.Concat(flags, []string{"sh", "-c", "echo ran on $GORUN_HOSTNAME"})...)
-		if got := r.Wait(); got != code {
-			t.Errorf("%v: exit code %d, want %d:\n%s%s", flags, got, code, r.Out.String(), r.Err.String())
-		}
-		return r.Out.String(), r.Err.String()
-	}
-	if out, said := run(125, "--check-first=quick", "-np", "2", "-H", "f4:2,f3:2"); strings.Contains(out, "ran on") ||
-		!strings.Contains(said, "bad host f3\n") || !strings.Contains(said, "--exclude-bad") {
-		t.Errorf("%s%s", out, said)
-	}
-	if out, said := run(0, "--check-first=quick", "--exclude-bad", "-np", "2", "-H", "f4:2,f3:2"); strings.Count(out,
-		"ran on f4") != 2 || !strings.Contains(said, "leaves out f3\n") {
-		t.Errorf("%s%s", out, said)
-	}
-	// An elastic job starts with fewer ranks.
-	if out, said := run(0, "--check-first=quick", "--exclude-bad", "-np", "4", "--min-np", "1", "-H",
-		"f4:2,f3:2"); strings.Count(out, "ran on f4") != 2 || strings.Contains(out, "ran on f3") ||
-		!strings.Contains(said, "leaves out f3\n") {
-		t.Errorf("%s%s", out, said)
-	}
-
-	// One host in one direction, and one that large packets do not reach.
-	must.OK(t, c.Unlose(t.Context(), "f1"))
-	c.harm("f3", "tc qdisc add dev eth0 root tbf rate 200mbit burst 64kb latency 50ms")
-	c.harm("f1", "nft add table inet hole; for way in input output; do nft add chain inet hole $way \"{ type filter "+
-		"hook $way priority -300; }\"; nft add rule inet hole $way ip saddr != 10.77.0.10 ip daddr != 10.77.0.10 "+
-		"meta length gt 1400 drop; done")
-	c.until("--quick", func(d diagnosis) []string {
-		return slices.Concat(d.blames("f1", "mtu", "black hole"), d.blames("f3", "bandwidth", "sends at"))
-	})
 }
 
 func TestDoctorFindsHealthyHostsOk(t *testing.T) {

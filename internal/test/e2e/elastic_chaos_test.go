@@ -22,17 +22,21 @@ import (
 // learned matches the last line of examples/elastic.
 var learned = regexp.MustCompile(`(?m)rank \d+ of \d+: accuracy (\S+) % after (\d+) steps$`)
 
-// Ranks are killed and hosts join, leave and vanish at random during a training, which ends with
-// the accuracy and the number of steps of an undisturbed one. ELASTIC_CHAOS=10m runs for 10
-// minutes, ELASTIC_SEED=7 repeats an order.
+// Ranks and agents get signals, and hosts join, leave and vanish, at random during a training. It
+// ends with the accuracy and the number of steps of an undisturbed one. ELASTIC_CHAOS=10m runs for
+// 10 minutes, ELASTIC_SEED=7 repeats an order.
 func testElasticChaos(t *testing.T) {
-	span := spanOf(t, "ELASTIC_CHAOS")
+	span := 25 * time.Second
+	if text := os.Getenv("ELASTIC_CHAOS"); text != "" {
+		span = must.Get(time.ParseDuration(text))(t)
+	}
 	c := lab.MustNamespaces(t, lab.Specs(3)...)
 	train := learn(t, span)
 	h := &havoc{
 		t:      t,
 		c:      c,
 		dice:   seeded(t),
+		done:   map[string]int{},
 		list:   filepath.Join(t.TempDir(), "hosts"),
 		vanish: span > time.Minute,
 	}
@@ -47,19 +51,9 @@ func testElasticChaos(t *testing.T) {
 	}
 	h.say("f1:2\nf2:2\nf3:2\n")
 	h.run.Want(0)
-	t.Logf("%d harms in %v; %d epochs", h.harms, time.Since(began).Round(time.Second),
+	t.Logf("%v in %v; %d epochs", h.done, time.Since(began).Round(time.Second),
 		strings.Count(h.run.Err.String(), "gorun: epoch "))
 	train.judge(t, h.run)
-}
-
-// spanOf returns for how long a job is harmed: 25 s, or as a variable says.
-func spanOf(t *testing.T, variable string) time.Duration {
-	t.Helper()
-	text := os.Getenv(variable)
-	if text == "" {
-		return 25 * time.Second
-	}
-	return must.Get(time.ParseDuration(text))(t)
 }
 
 // seeded returns random numbers of ELASTIC_SEED, or of a new seed, which it prints.
@@ -121,8 +115,8 @@ type havoc struct {
 	dice   *rand.Rand
 	list   string
 	vanish bool
-	cutAt  time.Time // when f3 was cut off; zero: it is connected
-	harms  int
+	cutAt  time.Time      // when f3 was cut off; zero: it is connected
+	done   map[string]int // harms by kind
 }
 
 // say sets what the discovery script prints from now on.
@@ -139,23 +133,47 @@ func (h *havoc) wreak() {
 		h.cutAt = time.Time{}
 		must.OK(h.t, h.c.Restore(h.t.Context(), "f3"))
 	}
-	h.harms++
 	switch n := h.dice.IntN(10); {
 	case n < 4:
+		h.done["hosts"]++
 		h.say("f1:2\n" + h.maybe("f2", 2) + h.maybe("f3", 2))
 	case n == 9 && h.vanish && h.cutAt.IsZero():
+		h.done["vanished"]++
 		h.cutAt = time.Now()
 		must.OK(h.t, h.c.Cut(h.t.Context(), "f3"))
 	default:
-		var ranks []int
-		for _, pid := range lab.Processes(h.run.Mark) {
-			if strings.HasPrefix(command.ProcFile(pid, "cmdline"), command.Binary("elastic")) {
-				ranks = append(ranks, pid)
-			}
+		h.strike()
+	}
+}
+
+// strike signals a rank or its agent. It spares the last ranks: with them the state would be lost,
+// and another may be about to get it.
+func (h *havoc) strike() {
+	var ranks []int
+	for _, pid := range lab.Processes(h.run.Mark) {
+		if strings.HasPrefix(command.ProcFile(pid, "cmdline"), command.Binary("elastic")) {
+			ranks = append(ranks, pid)
 		}
-		if len(ranks) > 2 { // with the last one the state would be lost, and another may be about to get it
-			_ = syscall.Kill(ranks[h.dice.IntN(len(ranks))], syscall.SIGKILL)
-		}
+	}
+	if len(ranks) < 3 {
+		h.done["spared"]++
+		return
+	}
+	pid := ranks[h.dice.IntN(len(ranks))]
+	who := "rank"
+	signals := []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM, syscall.SIGSEGV, syscall.SIGABRT, syscall.SIGSTOP}
+	if agent := serving(pid); agent != 0 && h.dice.IntN(3) == 0 {
+		pid = agent
+		who = "agent"
+		signals = signals[:4] // one that stands still loses its host: testElasticAgentStandsStill
+	}
+	signal := signals[h.dice.IntN(len(signals))]
+	h.done[who+" "+signal.String()]++
+	_ = syscall.Kill(pid, signal) // it may have ended
+	if signal == syscall.SIGSTOP {
+		time.AfterFunc(time.Duration(h.dice.IntN(12000))*time.Millisecond, func() {
+			_ = syscall.Kill(pid, syscall.SIGCONT)
+		})
 	}
 }
 

@@ -51,7 +51,7 @@ func testElasticLocalGuardIsKilled(t *testing.T) {
 		elasticRank(t, 60)...)...)
 	first := awaitEpoch(t, r, 1, 2, 20*time.Second)
 	agent := agentOf(t, first[1].pid)
-	for _, pid := range []int{parent(agent), agent} {
+	for _, pid := range []int{lab.Parent(agent), agent} {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
 	r.Want(125, "host localhost: ", "no rank that has the job's state is left").NothingLeft(30 * time.Second)
@@ -88,4 +88,14 @@ func agentOf(t *testing.T, pid int) int {
 	agent := serving(pid)
 	must.That(t, agent != 0, "the process has no agent")
 	return agent
+}
+
+// serving returns the agent above a process, or 0 if it has just ended.
+func serving(pid int) int {
+	for ; pid > 1; pid = lab.Parent(pid) {
+		if strings.Contains(command.ProcFile(pid, "cmdline"), "__serve") {
+			return pid
+		}
+	}
+	return 0
 }

@@ -28,7 +28,7 @@ func TestElastic(t *testing.T) {
 			"agent stands still": testElasticAgentStandsStill, "ends": testElasticEnds, "max-restarts": testMaxRestarts,
 			"plain program": testElasticJobOfPlainProgram, "chaos": testElasticChaos,
 			"output": testElasticOutput, "local guard is killed": testElasticLocalGuardIsKilled,
-			"agent is killed": testElasticAgentIsKilled, "storm": testElasticStorm,
+			"agent is killed": testElasticAgentIsKilled,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -231,17 +231,6 @@ func testElasticAgentStandsStill(t *testing.T) {
 	r.NothingLeft(30 * time.Second)
 }
 
-// parent returns a process's parent, or 0 if it has ended.
-func parent(pid int) int {
-	for line := range strings.Lines(command.ProcFile(pid, "status")) {
-		if text, is := strings.CutPrefix(line, "PPid:"); is {
-			parent, _ := strconv.Atoi(strings.TrimSpace(text))
-			return parent
-		}
-	}
-	return 0
-}
-
 // The exit codes of elastic jobs are those of other jobs, and nothing is left.
 func testElasticEnds(t *testing.T) {
 	c := lab.MustNamespaces(t, lab.Specs(2)...)
@@ -261,6 +250,15 @@ func testElasticEnds(t *testing.T) {
 		command.Start(t, c, "-np", "2", "--min-np", "1", "--elastic-timeout", "2", "--host-discovery-script", "echo f1",
 			"true").
 			Want(125, "there are 1 slots for 2 ranks", "waiting for hosts").NothingLeft(30 * time.Second)
+	})
+	t.Run("too few slots later", func(t *testing.T) {
+		list := filepath.Join(t.TempDir(), "hosts")
+		must.OK(t, os.WriteFile(list, []byte("f1:1\nf2:1\n"), 0o600))
+		r := command.Start(t, c, append([]string{"-np", "2", "--min-np", "2", "--elastic-timeout", "3",
+			"--host-discovery-script", "cat " + list}, elasticRank(t, 60)...)...)
+		awaitEpoch(t, r, 1, 2, 20*time.Second)
+		must.OK(t, os.WriteFile(list, []byte("f1:1\n"), 0o600))
+		r.Want(125, "1 rank could run, and there must be 2, for 3s").NothingLeft(30 * time.Second)
 	})
 	t.Run("host that is none", func(t *testing.T) { // nothing can run there, so nobody waits for its end
 		r := command.Start(t, c, append([]string{"-np", "2", "--min-np", "1", "-H", "f1,no-such-host"},

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -167,7 +166,7 @@ func TestKeptHostsServeJobs(t *testing.T) {
 		return !strings.HasPrefix(command.ProcFile(pid, "cmdline"), "sleep")
 	})
 	must.That(t, len(agents) == 2, "ranks %v", agents)
-	_ = syscall.Kill(ppid(t, agents[0]), syscall.SIGKILL)
+	_ = syscall.Kill(lab.Parent(agents[0]), syscall.SIGKILL)
 	if code := victim.Wait(); code != 125 {
 		t.Errorf("a job whose agent was killed ended with %d:\n%s", code, &victim.Err)
 	}
@@ -189,19 +188,6 @@ func TestKeptHostsServeJobs(t *testing.T) {
 	}
 	k.none("keepers", func() int { return len(k.keepers()) })
 	k.none("agents and residents", func() int { return len(command.Processes()) })
-}
-
-// ppid returns the parent of a process.
-func ppid(t *testing.T, pid int) (parent int) {
-	stat := command.ProcFile(pid, "stat")
-	if _, err := fmt.Sscanf(stat[strings.LastIndexByte(stat, ')')+1:], " %*c %d", &parent); err == nil {
-		return parent
-	}
-	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
-	if _, err := fmt.Sscan(fields[1], &parent); err != nil {
-		t.Fatalf("%s: %v", stat, err)
-	}
-	return parent
 }
 
 // compareWorlds compares what ranks see on a kept host with what those of two jobs of the same

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"regexp"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -53,41 +52,6 @@ func TestTrainingOverSSHIsExactAndRepeatable(t *testing.T) {
 		command.Binary("mnist")).Want(0), 4)
 	check.Equal(t, lossBits(t, command.Start(t, nil, "-np", "4", command.Binary("mnist")).Want(0), 4), shared,
 		"two runs in shared memory ended with losses", shared, "and")
-}
-
-func TestKilledRankIsReportedByAllOthers(t *testing.T) {
-	c := lab.MustLoopback(t, lab.Specs(2)...)
-	// The ranks ignore TERM, so that their report of the death is seen.
-	script := `trap '' TERM; echo up; ` + command.Binary("mnist") + ` --epochs 100000 >/dev/null; echo ended`
-	r := command.Start(t, c, "-np", "4", "-H", "f1:2,f2:2", "--grace", "20", "sh", "-c", script)
-	var victim int
-	command.Await(t, "rank 2 to train", func() bool {
-		for _, pid := range lab.Processes(r.Mark) {
-			if strings.Contains(command.ProcFile(pid, "environ"), "GORUN_RANK=2\x00") &&
-				strings.HasPrefix(command.ProcFile(pid, "cmdline"), command.Binary("mnist")) {
-				victim = pid
-			}
-		}
-		return victim != 0 && strings.Count(r.Out.String(), "up") == 4
-	})
-	time.Sleep(300 * time.Millisecond) // into the middle of the training
-	must.OK(t, syscall.Kill(victim, syscall.SIGKILL))
-	killed := time.Now()
-	command.Await(t, "the other ranks to end", func() bool { return strings.Count(r.Out.String(), "ended") == 4 })
-	if took := time.Since(killed); took > 1500*time.Millisecond {
-		t.Errorf("the last rank heard after %v", took)
-	}
-	if code := r.Wait(); code != 0 {
-		t.Errorf("exit code %d; the scripts all end with 0", code)
-	}
-	for _, rank := range []string{"f1:0: ", "f1:1: ", "f2:3: "} {
-		lines := strings.Split(r.Err.String(), "\n")
-		if !slices.ContainsFunc(lines, func(l string) bool {
-			return strings.HasPrefix(l, rank) && strings.Contains(l, "rank 2")
-		}) {
-			t.Errorf("%sdid not say that rank 2 was lost:\n%s", rank, &r.Err)
-		}
-	}
 }
 
 // R5: a rank that does not join a call is reported to the user once, and the job goes on when it

@@ -177,8 +177,8 @@ func TestWarmJobsEnd(t *testing.T) {
 	}{
 		"Ctrl-C":            {130, func(r *command.Run, _ int) { _ = r.Cmd.Process.Signal(os.Interrupt) }},
 		"a killed rank":     {137, func(_ *command.Run, rank int) { kill(rank) }},
-		"a killed agent":    {125, func(_ *command.Run, rank int) { kill(ppid(t, rank)) }},
-		"a killed guard":    {125, func(_ *command.Run, rank int) { kill(ppid(t, ppid(t, rank))) }},
+		"a killed agent":    {125, func(_ *command.Run, rank int) { kill(lab.Parent(rank)) }},
+		"a killed guard":    {125, func(_ *command.Run, rank int) { kill(lab.Parent(lab.Parent(rank))) }},
 		"a killed launcher": {137, func(r *command.Run, _ int) { _ = r.Cmd.Process.Kill() }},
 	} {
 		r := w.run(nil, "-v", "-np", "4", "-H", "f1:2,f2:2", "python3", "-c", sleeps)

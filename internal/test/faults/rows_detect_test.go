@@ -177,12 +177,12 @@ func TestKilledAgentGuardOrSessionIsNamed(t *testing.T) {
 		cause string
 	}{
 		{"agent", nil, agentOf, `host f[12]: the agent was killed by signal 9 \(SIGKILL\)`},
-		{"guard", nil, func(j *Job) int { return parent(agentOf(j)) }, `host f[12]: the agent was killed`},
+		{"guard", nil, func(j *Job) int { return lab.Parent(agentOf(j)) }, `host f[12]: the agent was killed`},
 		{"guard, and ranks take their time", []string{"--grace", "2s"}, func(j *Job) int {
-			return parent(agentOf(j))
+			return lab.Parent(agentOf(j))
 		}, `host f[12]: the agent was killed .*\(after [01]\.`},
 		{"sshd's session", nil, func(j *Job) int {
-			return parent(parent(agentOf(j)))
+			return lab.Parent(lab.Parent(agentOf(j)))
 		}, `host f[12]: lost the connection to the agent: .*(without a status|connection lost)`},
 		{"ssh", []string{"--launcher", "system-ssh"}, func(j *Job) int { return j.Processes("ssh -o")[0] },
 			`host f[12]: lost the connection to the agent: the ssh to f[12] was killed by signal 9 \(SIGKILL\) on this machine`},
@@ -211,16 +211,7 @@ func TestKilledAgentGuardOrSessionIsNamed(t *testing.T) {
 }
 
 // agentOf returns the agent of a host; its ranks are its children.
-func agentOf(j *Job) int { return parent(j.Processes("sleep 300")[0]) }
-
-func parent(pid int) int {
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	_, after, _ := strings.Cut(string(text), ") ")
-	var letter string
-	var ppid int
-	_, _ = fmt.Sscan(after, &letter, &ppid)
-	return ppid
-}
+func agentOf(j *Job) int { return lab.Parent(j.Processes("sleep 300")[0]) }
 
 // A2: ranks of two hosts fail one after the other, and the first is the cause. The goal is 99.5 %
 // for 20 ms or more between them. The test runs alone, since ranks that wait for a core end late.

@@ -57,15 +57,15 @@ func Children(pid int) []int {
 	entries, _ := os.ReadDir("/proc")
 	var found []int
 	for _, e := range entries {
-		if child, err := strconv.Atoi(e.Name()); err == nil && parent(child) == pid {
+		if child, err := strconv.Atoi(e.Name()); err == nil && Parent(child) == pid {
 			found = append(found, child)
 		}
 	}
 	return found
 }
 
-// parent returns a process's parent, or 0.
-func parent(pid int) int {
+// Parent returns a process's parent, or 0 if it has ended.
+func Parent(pid int) int {
 	text, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	// The name is in parentheses and may contain any character, parentheses included.
 	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))

@@ -69,7 +69,7 @@ func (c *Cluster) Inside(hosts ...string) []int {
 		net, err := os.Readlink(filepath.Join("/proc", e.Name(), "ns/net"))
 		// f0 has no init: its orphans get other parents, and its keeper's children are the
 		// keeper's.
-		if err == nil && nets[net] && parent(pid) != c.launch.holder {
+		if err == nil && nets[net] && Parent(pid) != c.launch.holder {
 			pids = append(pids, pid)
 		}
 	}

@@ -1,35 +1,15 @@
 """A stock elastic Horovod program. It trains nothing much, and says whenever it begins anew where it is.
 
-train.py FOLDER [RANK@BATCH:HOW ...]: ends when FOLDER/end is there. Before that a rank fails at a batch, once, or all ranks (*) do,
-whenever they come to it: HOW is kill, error (an exception) or an exit code.
+train.py FOLDER: ends when FOLDER/end is there.
 """
 import os
-import signal
 import sys
 import time
 
 import torch
 import horovod.torch as hvd
 
-folder, faults = sys.argv[1], sys.argv[2:]
-
-
-def fail_if_due(batch):
-    for fault in faults:
-        when, how = fault.split(":")
-        rank, at = when.split("@")
-        if rank not in ("*", str(hvd.rank())) or batch != int(at):
-            continue
-        try:
-            open(os.path.join(folder, "failed-" + when), "x").close()
-        except FileExistsError:
-            if rank != "*":
-                continue
-        if how == "kill":
-            os.kill(os.getpid(), signal.SIGKILL)
-        if how == "error":
-            raise RuntimeError("it is my turn")
-        os._exit(int(how))
+folder = sys.argv[1]
 
 
 @hvd.elastic.run
@@ -44,7 +24,6 @@ def train(state):
         if ended:
             return
         state.batch += 1
-        fail_if_due(state.batch)
         state.commit()
         time.sleep(0.02)
 
