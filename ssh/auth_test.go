@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -70,10 +71,9 @@ func TestAuthTellsWhatWasTried(t *testing.T) {
 	_, err := Dial(t.Context(), config)
 	var auth *AuthError
 	must.That(t, errors.As(err, &auth), "err is %v", err)
-	if len(auth.Tried) != 1 || auth.Tried[0].Fingerprint != xssh.FingerprintSHA256(wrong.PublicKey()) ||
-		auth.Tried[0].Source != files.identity {
-		t.Errorf("tried %v", auth.Tried)
-	}
+	check.That(t, len(auth.Tried) == 1 && auth.Tried[0].Fingerprint == xssh.FingerprintSHA256(wrong.PublicKey()) &&
+		auth.Tried[0].Source == files.identity,
+		"tried %v", auth.Tried)
 	check.That(t, len(auth.Unusable) == 4 && auth.Unusable[0].Remedy != "", "unusable %v", auth.Unusable)
 	for _, word := range []string{"someone", "SHA256:", "encrypted", "others may read it (mode 0644)", "missing",
 		`Account \x1b[1mlocked`} {
@@ -258,5 +258,42 @@ func TestNoSHA1(t *testing.T) {
 		ciphers(supported, false)[0] != xssh.CipherChaCha20Poly1305 ||
 		len(ciphers(supported, false)) != len(supported) {
 		t.Errorf("ciphers %v, %v", ciphers(supported, true), ciphers(supported, false))
+	}
+}
+
+// noTicket is a GSSAPI that lets nobody in.
+type noTicket struct{}
+
+func (noTicket) AcceptSecContext([]byte) ([]byte, string, bool, error) {
+	return nil, "", false, errors.New("no")
+}
+func (noTicket) VerifyMIC([]byte, []byte) error { return errors.New("no") }
+func (noTicket) DeleteSecContext() error        { return nil }
+
+// The error of a refused user names the methods by which ssh itself might get in.
+func TestAuthErrorNamesOtherMethods(t *testing.T) {
+	for _, tc := range []struct {
+		server bool
+		option string
+		want   []string
+	}{
+		{true, "GSSAPIAuthentication yes", []string{"gssapi-with-mic"}},
+		{true, "GSSAPIAuthentication no", nil},
+		{true, "HostbasedAuthentication yes", nil},
+		{false, "GSSAPIAuthentication yes", nil},
+	} {
+		s, files := newServer(t, func(s *server) {
+			s.config.PublicKeyCallback = func(xssh.ConnMetadata, xssh.PublicKey) (*xssh.Permissions, error) {
+				return nil, errors.New("nobody")
+			}
+			if tc.server {
+				login := func(xssh.ConnMetadata, string) (*xssh.Permissions, error) { return nil, errors.New("nobody") }
+				s.config.GSSAPIWithMICConfig = &xssh.GSSAPIWithMICConfig{Server: noTicket{}, AllowLogin: login}
+			}
+		})
+		files.write(t, s, tc.option)
+		_, err := Dial(t.Context(), files.Config())
+		var auth *AuthError
+		check.That(t, errors.As(err, &auth) && slices.Equal(auth.Others, tc.want), "%+v: %+v", tc, err)
 	}
 }

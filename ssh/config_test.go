@@ -85,10 +85,9 @@ func TestMerge(t *testing.T) {
 
 func TestMergeDefaults(t *testing.T) {
 	s := must.Get(Config{Host: "node1"}.merge(lookup(), testMachine()))(t)
-	if s.hostname != "node1" || s.port != 22 || s.user != "me" || s.agent != "/run/agent" || s.acceptNew ||
-		s.connectTimeout != defaultConnectTimeout {
-		t.Errorf("got %+v", s)
-	}
+	check.That(t, s.hostname == "node1" && s.port == 22 && s.user == "me" && s.agent == "/run/agent" &&
+		!s.acceptNew && s.connectTimeout == defaultConnectTimeout,
+		"got %+v", s)
 	check.That(t, len(s.identityFiles) != 0 && s.identityFiles[0] == (identityFile{"/home/me/.ssh/id_rsa", false}),
 		"identity files %v", s.identityFiles)
 	if !reflect.DeepEqual(s.userKnownHosts, []string{"/home/me/.ssh/known_hosts", "/home/me/.ssh/known_hosts2"}) {
@@ -105,10 +104,9 @@ func TestMergeOverridesAndVariants(t *testing.T) {
 		AcceptNew:      true,
 	}.merge(
 		lookup("user x", "port 1", "connecttimeout 9", "identityagent none", "hostname %h.example.org"), testMachine())
-	if err != nil || s.user != "u" || s.port != 5 || s.connectTimeout != time.Second || s.agent != "" || !s.acceptNew ||
-		s.hostname != "n.example.org" {
-		t.Errorf("got %+v, %v", s, err)
-	}
+	check.That(t, err == nil && s.user == "u" && s.port == 5 && s.connectTimeout == time.Second && s.agent == "" &&
+		s.acceptNew && s.hostname == "n.example.org",
+		"got %+v, %v", s, err)
 	for host, name := range map[string]string{"fe80::1%hsn0": "", "n": "hostname fe80::1%hsn0"} {
 		if s, err := (Config{Host: host}).merge(lookup(name), testMachine()); err != nil ||
 			s.hostname != "fe80::1%hsn0" || s.address() != "[fe80::1%hsn0]:22" {
@@ -268,9 +266,8 @@ func FuzzMerge(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if s.port < 1 || s.port > 65535 || s.connectTimeout <= 0 || checkWord("host", s.hostname) != nil ||
-			checkWord("user", s.user) != nil {
-			t.Errorf("got %+v", s)
-		}
+		check.That(t, s.port >= 1 && s.port <= 65535 && s.connectTimeout > 0 &&
+			checkWord("host", s.hostname) == nil && checkWord("user", s.user) == nil,
+			"got %+v", s)
 	})
 }

@@ -96,10 +96,9 @@ func TestDialNotSSH(t *testing.T) {
 	})
 	_, err := Dial(t.Context(), files.Config())
 	var handshake *HandshakeError
-	if !errors.As(err, &handshake) || handshake.Phase != PhaseBanner ||
-		!strings.Contains(handshake.Said, "HTTP/1.1 400") || handshake.Temporary() {
-		t.Fatalf("err is %#v", err)
-	}
+	must.That(t, errors.As(err, &handshake) && handshake.Phase == PhaseBanner &&
+		strings.Contains(handshake.Said, "HTTP/1.1 400") && !handshake.Temporary(),
+		"err is %#v", err)
 	check.That(t, !strings.ContainsRune(err.Error(), 0x1b), "control bytes in %q", err)
 	assertHint(t, err, "not an SSH server")
 }

@@ -132,9 +132,6 @@ func hostileCases() []hostileCase {
 				}
 			}
 		}},
-		{"a farewell with control bytes", "u is not let in: ssh: disconnect", nil, func(r *rawServer) {
-			r.at["auth"] = func() { r.mute = true; r.send(msgDisconnect, word(11), text("\x1b]0;x\a"), text("")) }
-		}},
 	}
 	return append(all, hostileSessions()...)
 }

@@ -38,10 +38,9 @@ func TestUnknownHostKey(t *testing.T) {
 			_, err := Dial(t.Context(), files.Config())
 			var unknown *UnknownHostKeyError
 			must.That(t, errors.As(err, &unknown), "err is %v", err)
-			if unknown.Key.Fingerprint != xssh.FingerprintSHA256(s.hostKey.PublicKey()) ||
-				unknown.Key.Type != "ssh-ed25519" || !slices.Contains(unknown.Files, files.known) {
-				t.Errorf("got %+v", unknown)
-			}
+			check.That(t, unknown.Key.Fingerprint == xssh.FingerprintSHA256(s.hostKey.PublicKey()) &&
+				unknown.Key.Type == "ssh-ed25519" && slices.Contains(unknown.Files, files.known),
+				"got %+v", unknown)
 			port := s.listen.Addr().(*net.TCPAddr).Port
 			assertHint(t, err, fmt.Sprintf("ssh-keyscan -p %d 127.0.0.1 >> %s", port, files.known),
 				"--host-keys=accept-new")
@@ -100,9 +99,7 @@ func TestAcceptNew(t *testing.T) {
 		}
 		text, _ := os.ReadFile(files.known)
 		check.Equal(t, strings.Count(string(text), "\n"), 2, "lines, want 2:", text)
-		if plain := strings.Contains(string(text), name); plain != (hash == "no") {
-			t.Errorf("HashKnownHosts %s:\n%s", hash, text)
-		}
+		check.That(t, strings.Contains(string(text), name) == (hash == "no"), "HashKnownHosts %s:\n%s", hash, text)
 		dialTest(t, files) // strict again
 		must.Run(t, exec.Command("ssh", "-F", files.config, "-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes",
 			"h", "true"))
@@ -144,8 +141,6 @@ func TestLockedKnownHosts(t *testing.T) {
 	other := must.Get(os.Open(path))(t)
 	defer other.Close()
 	within(t, hangLimit, "lock", func() {
-		if err := lock(timeout(t, 50*time.Millisecond), other); err == nil {
-			t.Error("two have the lock")
-		}
+		check.That(t, lock(timeout(t, 50*time.Millisecond), other) != nil, "two have the lock")
 	})
 }

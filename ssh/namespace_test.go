@@ -2,14 +2,11 @@ package ssh
 
 import (
 	"bytes"
-	"errors"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
@@ -76,41 +73,4 @@ func TestOpenSSHLoginShells(t *testing.T) {
 				"the program ran in %q", home)
 		})
 	}
-}
-
-// TestOpenSSHCutOff pulls the cable: a dial must end by its timeout, and a busy
-// connection by the kernel's.
-func TestOpenSSHCutOff(t *testing.T) {
-	must.HaveTime(t)
-	config, ok := inside(t, lab.Specs(1)...)
-	if !ok {
-		return
-	}
-	noLeaks(t)
-	c := must.Get(Dial(t.Context(), Config{Host: "f1", ConfigFile: config}))(t)
-	defer c.Close()
-	stdin, feed := io.Pipe()
-	defer feed.Close()
-	var cut time.Time
-	heard := writerFunc(func(p []byte) (int, error) {
-		if cut.IsZero() {
-			cut = time.Now()
-			if out, err := exec.Command("ip", "link", "set", "port1", "down").CombinedOutput(); err != nil {
-				t.Errorf("%v: %s", err, out)
-			}
-			go feed.Write([]byte("is anybody there?"))
-		}
-		return len(p), nil
-	})
-	err := c.Run(t.Context(), sh("echo up; exec cat"), stdin, heard, nil)
-	var lost *LostError
-	check.That(t, errors.As(err, &lost) && lost.Err != nil, "err is %v", err)
-	if took := time.Since(cut); took > 8*time.Second {
-		t.Errorf("it took %v to notice", took)
-	}
-	var unreachable *UnreachableError
-	within(t, hangLimit, "Dial", func() {
-		_, err = Dial(t.Context(), Config{Host: "f1", ConfigFile: config, ConnectTimeout: time.Second})
-	})
-	check.That(t, errors.As(err, &unreachable), "err is %v", err)
 }

@@ -148,10 +148,9 @@ func TestOpenSSHErrorsHintAtTheirCause(t *testing.T) {
 				c.Close()
 			}
 			var hinter Hinter
-			if !errors.As(err, &hinter) || !strings.Contains(err.Error(), tc.says) ||
-				!strings.Contains(hinter.Hint(), tc.hint) || strings.Contains(hinter.Hint(), "ping") {
-				t.Fatalf("%v\nhint %v", err, hinter)
-			}
+			must.That(t, errors.As(err, &hinter) && strings.Contains(err.Error(), tc.says) &&
+				strings.Contains(hinter.Hint(), tc.hint) && !strings.Contains(hinter.Hint(), "ping"),
+				"%v\nhint %v", err, hinter)
 			if _, command, found := strings.Cut(hinter.Hint(), "to see it: "); found {
 				out, err := exec.Command("sh", "-c", command).Output()
 				check.That(t, err == nil && strings.Contains(string(out), "echo no way"),

@@ -148,18 +148,6 @@ type brokenReader struct{ err error }
 
 func (r brokenReader) Read([]byte) (int, error) { return 0, r.err }
 
-func TestRunWithoutStatus(t *testing.T) {
-	_, files := newServer(t, func(s *server) {
-		s.exec = func(_ context.Context, ch xssh.Channel, _ string) {}
-	})
-	c := dialTest(t, files)
-	err := c.Run(t.Context(), []string{"x"}, nil, nil, nil)
-	var lost *LostError
-	check.That(t, errors.As(err, &lost) && lost.Err == nil, "err is %#v, want a LostError without a reason", err)
-	var exit *ExitError
-	check.That(t, !errors.As(err, &exit), "a missing status is taken for one")
-}
-
 func TestCloseEndsRun(t *testing.T) {
 	_, files := newServer(t)
 	c := dialTest(t, files)
@@ -186,10 +174,9 @@ func TestSessionRefused(t *testing.T) {
 	c := dialTest(t, files)
 	err := c.Run(t.Context(), []string{"true"}, nil, nil, nil)
 	var refused *SessionError
-	if !errors.As(err, &refused) || strings.ContainsRune(err.Error(), 0x1b) ||
-		!strings.Contains(refused.Hint(), "MaxSessions") {
-		t.Errorf("err is %q", err)
-	}
+	check.That(t, errors.As(err, &refused) && !strings.ContainsRune(err.Error(), 0x1b) &&
+		strings.Contains(refused.Hint(), "MaxSessions"),
+		"err is %q", err)
 }
 
 // TestNosyServer has the server open channels that it must not have. The client refuses each, since

@@ -56,13 +56,9 @@ func newClub(t *testing.T, members int, encrypted bool) *club {
 func (c *club) dial(from, to, stream int) (net.Conn, error) {
 	c.Helper()
 	conn, err := net.Dial("tcp", c.addrs[to])
-	if err != nil {
-		c.Fatal(err)
-	}
+	must.OK(c, err)
 	c.Cleanup(func() { conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(2 * time.Minute)); err != nil {
-		c.Fatal(err)
-	}
+	must.OK(c, conn.SetDeadline(time.Now().Add(2*time.Minute)))
 	return c.members[from].Dial(conn, to, stream)
 }
 
