@@ -225,11 +225,9 @@ func TestAssignErrors(t *testing.T) {
 	} {
 		_, err := Assign(tt.devices, tt.ask)
 		var hinted interface{ Hint() string }
-		if err == nil || !strings.Contains(err.Error(), tt.want) || !errors.As(err, &hinted) ||
-			!strings.Contains(hinted.Hint(), tt.hint) {
-			t.Errorf("Assign(%d devices, %+v): %v, want %q and the hint %q", len(tt.devices), tt.ask, err, tt.want,
-				tt.hint)
-		}
+		check.That(t, err != nil && strings.Contains(err.Error(), tt.want) && errors.As(err, &hinted) &&
+			strings.Contains(hinted.Hint(), tt.hint),
+			"Assign(%d devices, %+v): %v, want %q and the hint %q", len(tt.devices), tt.ask, err, tt.want, tt.hint)
 	}
 }
 

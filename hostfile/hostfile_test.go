@@ -59,10 +59,9 @@ func TestParseTooManyHosts(t *testing.T) {
 		fmt.Fprintf(&b, "h%x\n", i)
 	}
 	_, err := parse(b.String())
-	if err == nil || !strings.Contains(err.Error(), ":100001:1:") ||
-		!strings.Contains(err.Error(), "more than 100000 hosts") {
-		t.Errorf("err = %v", err)
-	}
+	check.That(t, err != nil && strings.Contains(err.Error(), ":100001:1:") &&
+		strings.Contains(err.Error(), "more than 100000 hosts"),
+		"err = %v", err)
 }
 
 func TestParseReportsReadErrors(t *testing.T) {

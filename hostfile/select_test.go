@@ -31,10 +31,9 @@ func TestSelect(t *testing.T) {
 	})
 	_, err := selected(t, "b")
 	var absent *AbsentError
-	if !errors.As(err, &absent) || absent.Host != "b" ||
-		!slices.Equal(absent.Have, []string{"a", "b.example.com", "c", "d", "c"}) {
-		t.Errorf("%#v", err)
-	}
+	check.That(t, errors.As(err, &absent) && absent.Host == "b" &&
+		slices.Equal(absent.Have, []string{"a", "b.example.com", "c", "d", "c"}),
+		"%#v", err)
 }
 
 // A hostfile may choose from an allocation, too, and add what it knows of the hosts.

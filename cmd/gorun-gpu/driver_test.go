@@ -91,9 +91,7 @@ func BenchmarkInventory(b *testing.B) {
 	root := fstest.MapFS{"dev/nvidiactl": {}}
 	for b.Loop() {
 		inv, err := gpu.Details(b.Context(), gpu.Sources{Root: root, Helper: filepath.Join(dir, "gorun-gpu")})
-		if err != nil || len(inv.Devices) != 8 {
-			b.Fatalf("%+v, %v", inv, err)
-		}
+		must.That(b, err == nil && len(inv.Devices) == 8, "%+v, %v", inv, err)
 	}
 }
 

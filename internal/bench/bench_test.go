@@ -198,10 +198,9 @@ func TestBudgetIsUsed(t *testing.T) {
 		{time.Microsecond, 7, 25e-6, 7 * minIterations, 7},
 	} {
 		iterations, batch := plan(Options{Budget: c.budget, Batch: c.given}, c.each, minSample)
-		if iterations != c.iterations || batch != c.size {
-			t.Errorf("%v of calls of %v s: %d calls in samples of %d, want %d and %d", c.budget, c.each, iterations,
-				batch, c.iterations, c.size)
-		}
+		check.That(t, iterations == c.iterations && batch == c.size,
+			"%v of calls of %v s: %d calls in samples of %d, want %d and %d", c.budget, c.each, iterations, batch,
+			c.iterations, c.size)
 	}
 }
 
@@ -356,9 +355,7 @@ func TestTable(t *testing.T) {
 #
 `
 	check.That(t, out.String() == want, "got\n%s\nwant\n%s", &out, want)
-	if err := NewTable(broken{}).Add(row); err == nil {
-		t.Error("a table that cannot be written is no error")
-	}
+	check.That(t, NewTable(broken{}).Add(row) != nil, "a table that cannot be written is no error")
 }
 
 // The columns of nccl-tests come first in each form, with more behind them.

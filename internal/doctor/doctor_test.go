@@ -319,10 +319,9 @@ func TestBadLinkIsNoBadHost(t *testing.T) {
 		m := healthy(6, 3)
 		spoil(&m.Links[4]) // f2 to f4
 		got := Judge(m)
-		if len(got) != 1 || got[0].Kind != "link" || got[0].Host != m.Names[m.Links[4].From] ||
-			got[0].With != m.Names[m.Links[4].To] {
-			t.Errorf("%s: %+v", name, got)
-		}
+		check.That(t, len(got) == 1 && got[0].Kind == "link" && got[0].Host == m.Names[m.Links[4].From] &&
+			got[0].With == m.Names[m.Links[4].To],
+			"%s: %+v", name, got)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/gpu"
+	"github.com/gorun/gorun/internal/test/check"
 )
 
 // withGPUs returns healthy hosts with GPUs.
@@ -119,10 +120,9 @@ func TestSickGPUIsNamed(t *testing.T) {
 			sick := m.Names[hosts-1]
 			c.plant(&m.Hosts[sick].GPUs[2])
 			got := Judge(m)
-			if len(got) != 1 || got[0].Host != sick || got[0].Severity != c.severity ||
-				!strings.Contains(got[0].Text, c.text) || got[0].Fix == "" {
-				t.Errorf("%s among %d hosts: %+v", name, hosts, got)
-			}
+			check.That(t, len(got) == 1 && got[0].Host == sick && got[0].Severity == c.severity &&
+				strings.Contains(got[0].Text, c.text) && got[0].Fix != "",
+				"%s among %d hosts: %+v", name, hosts, got)
 		}
 	}
 }

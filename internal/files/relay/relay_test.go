@@ -22,6 +22,7 @@ import (
 	"github.com/gorun/gorun/internal/net/frames"
 	"github.com/gorun/gorun/internal/net/secure"
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -47,9 +48,7 @@ func newWorld(t *testing.T, hosts, size int) *world {
 	}}
 	rand.Read(w.data)
 	name := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(name, w.data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(name, w.data, 0o600))
 	var err error
 	if w.src, err = Open(name); err != nil {
 		t.Fatal(err)
@@ -219,9 +218,8 @@ func (w *world) await(what string, ok func() bool) {
 func (w *world) wants(i int) {
 	w.Helper()
 	got, err := os.ReadFile(w.path(i))
-	if err != nil || !bytes.Equal(got, w.data) {
-		w.Errorf("host %d has %d bytes of %d, or others: %v", i, len(got), len(w.data), err)
-	}
+	check.That(w, err == nil && bytes.Equal(got, w.data),
+		"host %d has %d bytes of %d, or others: %v", i, len(got), len(w.data), err)
 	if info, err := os.Stat(w.path(i)); err == nil &&
 		(info.Mode().Perm() != 0o640 || info.ModTime().UnixNano() != 1e18) {
 		w.Errorf("host %d: mode %v, time %v", i, info.Mode(), info.ModTime())
@@ -255,9 +253,7 @@ func TestFileLeavesTheLauncherOnce(t *testing.T) {
 			if size == 0 {
 				from = ""
 			}
-			if d != (Delivered{Path: w.path(i), Fed: fed, From: from}) {
-				t.Errorf("%d bytes: host %d: %+v", size, i, d)
-			}
+			check.That(t, d == (Delivered{Path: w.path(i), Fed: fed, From: from}), "%d bytes: host %d: %+v", size, i, d)
 		}
 	}
 }
@@ -274,9 +270,7 @@ func TestUnreachableHostsAreFed(t *testing.T) {
 	w = newWorld(t, 2, testSize)
 	hosts := w.hosts(2)
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	closed.Close()
 	hosts[0].offered = func(o *wire.Offered) {
 		o.Addrs = []netip.AddrPort{netip.MustParseAddrPort(closed.Addr().String())}
@@ -291,9 +285,7 @@ func TestUnreachableHostsAreFed(t *testing.T) {
 // what passes those to it.
 func between(t *testing.T, to netip.AddrPort, carry func(here, there net.Conn) (forth, back func())) netip.AddrPort {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var work sync.WaitGroup
 	t.Cleanup(func() { l.Close(); work.Wait() })
 	work.Go(func() {
@@ -335,9 +327,7 @@ func TestBrokenLinkIsReplaced(t *testing.T) {
 	if all[2].From != "f0" || all[2].Fed != 0 {
 		t.Errorf("%+v", all[2])
 	}
-	if !w.said("f2: fetching from f1: ") {
-		t.Errorf("nobody says what was broken: %q", w.lines)
-	}
+	check.That(t, w.said("f2: fetching from f1: "), "nobody says what was broken: %q", w.lines)
 }
 
 // The host before the last fails while it passes the file on.
@@ -365,9 +355,7 @@ func TestLostHostIsReplaced(t *testing.T) {
 		hosts[1].Cancel()
 	}()
 	all, errs := w.deliver(w.group(3), hosts, loopback())
-	if errs[0] != nil || errs[2] != nil {
-		t.Fatal(errs)
-	}
+	must.That(t, errs[0] == nil && errs[2] == nil, "%v", errs)
 	w.wants(0)
 	w.wants(2)
 	if all[2].Fed != 0 {
@@ -460,9 +448,7 @@ func TestIdleHostsHoldNobodyUp(t *testing.T) {
 	}
 	w := newWorld(t, 6, testSize)
 	copy(w.data, make([]byte, 1000)) // the drops are the file's
-	if err := os.WriteFile(w.src.file.Name(), w.data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(w.src.file.Name(), w.data, 0o600))
 	var err error
 	if w.src.sums, err = w.src.sum(); err != nil {
 		t.Fatal(err)
@@ -493,13 +479,10 @@ func TestIdleHostsHoldNobodyUp(t *testing.T) {
 	all, errs := w.deliver(w.group(6), hosts, loopback())
 	w.wants(0)
 	w.wants(3)
-	if errs[0] != nil || errs[3] != nil || all[3].Fed == 0 {
-		t.Errorf("%+v, %v", all, errs)
-	}
+	check.That(t, errs[0] == nil && errs[3] == nil && all[3].Fed != 0, "%+v, %v", all, errs)
 	for _, host := range []string{"f1", "f2"} {
-		if !w.said("f3: fetching from " + host + ": sent less than ") {
-			t.Errorf("nobody says what %s did: %q", host, w.lines)
-		}
+		check.That(t, w.said("f3: fetching from "+host+": sent less than "),
+			"nobody says what %s did: %q", host, w.lines)
 	}
 	if n := strings.Count(strings.Join(w.lines, "\n"), "f4 says that f0 sent it other bytes"); n > 1 {
 		t.Errorf("%d complaints of f4 are shown", n)
@@ -515,16 +498,12 @@ func TestIdleHostsHoldNobodyUp(t *testing.T) {
 // A host that fails ends with its own error, and the others have the file.
 func TestFailedHostIsNamed(t *testing.T) {
 	w := newWorld(t, 3, testSize)
-	if err := os.MkdirAll(w.path(1), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(w.path(1), 0o755))
 	_, errs := w.deliver(w.group(3), w.hosts(3), loopback())
 	if errs[1] == nil || errs[1].Error() != w.path(1)+" is a folder there" {
 		t.Errorf("%v", errs[1])
 	}
-	if errs[0] != nil || errs[2] != nil {
-		t.Error(errs)
-	}
+	check.That(t, errs[0] == nil && errs[2] == nil, "%v", errs)
 	w.wants(0)
 	w.wants(2)
 }
@@ -548,18 +527,13 @@ func TestRelayIsResumed(t *testing.T) {
 		part[minChunk*3/2] ^= byte(i)
 		sum := w.src.Sum()
 		name := filepath.Join(filepath.Dir(w.path(i)), fmt.Sprintf(".file.%x.gorun", sum[:8]))
-		if err := errors.Join(os.Remove(w.path(i)), os.WriteFile(name, part, 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, errors.Join(os.Remove(w.path(i)), os.WriteFile(name, part, 0o600)))
 	}
 	all := deliver()
-	if all[0].Had != 2*minChunk || all[0].Fed != 2*minChunk || all[1].Had != minChunk || all[1].Fed != 0 {
-		t.Errorf("%+v", all)
-	}
+	check.That(t, all[0].Had == 2*minChunk && all[0].Fed == 2*minChunk && all[1].Had == minChunk && all[1].Fed == 0,
+		"%+v", all)
 	for i, d := range deliver() {
-		if d.Had != 4*minChunk || d.Fed != 0 || d.Path != w.path(i) {
-			t.Errorf("nothing has changed, and yet %+v", d)
-		}
+		check.That(t, d.Had == 4*minChunk && d.Fed == 0 && d.Path == w.path(i), "nothing has changed, and yet %+v", d)
 	}
 }
 
@@ -567,9 +541,7 @@ func TestRelayIsResumed(t *testing.T) {
 func (w *world) mustDeliver(hosts []*remote, addrs []netip.Addr) []Delivered {
 	w.Helper()
 	all, errs := w.deliver(w.group(len(hosts)), hosts, addrs)
-	if err := errors.Join(errs...); err != nil {
-		w.Fatal(err)
-	}
+	must.OK(w, errors.Join(errs...))
 	return all
 }
 
@@ -598,14 +570,11 @@ func TestLinksAreNotFollowed(t *testing.T) {
 // A file that changes while it is sent is no success.
 func TestChangedFileIsRefused(t *testing.T) {
 	w := newWorld(t, 2, testSize)
-	if err := os.WriteFile(w.src.file.Name(), make([]byte, testSize), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(w.src.file.Name(), make([]byte, testSize), 0o600))
 	_, errs := w.deliver(w.group(2), w.hosts(2), loopback())
 	for i, err := range errs {
-		if err == nil || !strings.Contains(err.Error(), "the file was changed while it was sent") {
-			t.Errorf("host %d: %v", i, err)
-		}
+		check.That(t, err != nil && strings.Contains(err.Error(), "the file was changed while it was sent"),
+			"host %d: %v", i, err)
 	}
 }
 
@@ -659,9 +628,7 @@ func TestOffersAreValidated(t *testing.T) {
 		Sums:  make([]byte, 64),
 		Key:   make([]byte, 32),
 	}
-	if err := checkOffer(good); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, checkOffer(good))
 	for name, change := range map[string]func(*wire.Offer){
 		"size":   func(o *wire.Offer) { o.Size = -1 },
 		"chunk":  func(o *wire.Offer) { o.Chunk = 0 },
@@ -671,9 +638,7 @@ func TestOffersAreValidated(t *testing.T) {
 	} {
 		o := good
 		change(&o)
-		if err := checkOffer(o); err == nil {
-			t.Errorf("%s: no error", name)
-		}
+		check.That(t, checkOffer(o) != nil, "%s: no error", name)
 	}
 	for _, name := range []string{"", ".", "..", "a/b", "a\x00"} {
 		o := good
@@ -732,10 +697,9 @@ func TestStrangersGetNothing(t *testing.T) {
 			// follows.
 			_ = conn.SetReadDeadline(time.Now().Add(2 * time.Minute))
 			got, err := io.ReadAll(conn)
-			if errors.Is(err, os.ErrDeadlineExceeded) || len(got) > 120 || name == "garbage" && len(got) > 0 ||
-				bytes.Contains(got, w.data[:16]) {
-				t.Errorf("%s gets %d bytes, %v", name, len(got), err)
-			}
+			check.That(t, !errors.Is(err, os.ErrDeadlineExceeded) && len(got) <= 120 &&
+				(name != "garbage" || len(got) == 0) && !bytes.Contains(got, w.data[:16]),
+				"%s gets %d bytes, %v", name, len(got), err)
 		}
 		for range 600 { // half-open
 			conn, err := net.Dial("tcp", at.String())
@@ -748,9 +712,7 @@ func TestStrangersGetNothing(t *testing.T) {
 	})
 	_, errs := w.deliver(g, hosts, loopback())
 	attack.Wait()
-	if err := errors.Join(errs...); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, errors.Join(errs...))
 	w.wants(0)
 	w.wants(1)
 }
@@ -793,9 +755,7 @@ func TestPartialFileIsTheUsersAlone(t *testing.T) {
 		Sums:  w.src.sums,
 	}
 	target, err := Keep(offer, w.homes[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer target.Close()
 	info, err := target.File().Stat()
 	if err != nil || info.Mode() != 0o600 {
@@ -803,9 +763,8 @@ func TestPartialFileIsTheUsersAlone(t *testing.T) {
 	}
 	// Another launch of the same file does not write to it.
 	other, err := Keep(offer, w.homes[0])
-	if err != nil || os.SameFile(info, must.Get(other.File().Stat())(t)) {
-		t.Errorf("two launches write to one file, %v", err)
-	}
+	check.That(t, err == nil && !os.SameFile(info, must.Get(other.File().Stat())(t)),
+		"two launches write to one file, %v", err)
 	other.Close()
 	if left, _ := os.ReadDir(filepath.Dir(w.path(0))); len(left) != 1 {
 		t.Errorf("left %v", left)

@@ -4,6 +4,9 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 func TestOpenDirIsClosedToOthers(t *testing.T) {
@@ -13,18 +16,14 @@ func TestOpenDirIsClosedToOthers(t *testing.T) {
 	}
 	for _, repair := range []bool{true, false, true} {
 		dir, err := OpenDir(path, repair)
-		if (err == nil) != repair {
-			t.Fatalf("repair %v: %v", repair, err)
-		}
+		must.That(t, (err == nil) == repair, "repair %v: %v", repair, err)
 		if err != nil {
 			continue
 		}
 		if info, err := dir.Stat(); err != nil || info.Mode().Perm() != 0o700 {
 			t.Errorf("%v, %v", info, err)
 		}
-		if err := dir.Chmod(0o750); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, dir.Chmod(0o750))
 		dir.Close()
 	}
 }
@@ -32,17 +31,9 @@ func TestOpenDirIsClosedToOthers(t *testing.T) {
 func TestSoleFileHasOneName(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	file, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer file.Close()
-	if err := CheckSole(file); err != nil {
-		t.Error(err)
-	}
-	if err := os.Link(path, path+"2"); err != nil {
-		t.Fatal(err)
-	}
-	if err := CheckSole(file); err == nil {
-		t.Error("a file with two names is this user's alone")
-	}
+	check.OK(t, CheckSole(file))
+	must.OK(t, os.Link(path, path+"2"))
+	check.That(t, CheckSole(file) != nil, "a file with two names is this user's alone")
 }

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -90,12 +91,8 @@ func TestCheck(t *testing.T) {
 		}
 	}
 	t.Chdir(dir)
-	if err := Check("own"); err != nil {
-		t.Error(err)
-	}
-	if err := Check("theirs"); err == nil {
-		t.Error("a relative path to another user's file is taken")
-	}
+	check.OK(t, Check("own"))
+	check.That(t, Check("theirs") != nil, "a relative path to another user's file is taken")
 }
 
 func TestServedBy(t *testing.T) {
@@ -152,9 +149,7 @@ func TestCreate(t *testing.T) {
 	must.OK(t, os.Chown(in("shared/their-pipe"), stranger, stranger))
 
 	for _, name := range []string{"own", "link", "new", "link-to-new", "shared/new", "./shared/../other"} {
-		if err := CheckOutput(dir + "/" + name); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		check.OK(t, CheckOutput(dir+"/"+name), name)
 		f, err := Create(dir + "/" + name)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -220,9 +215,7 @@ func TestMakeDir(t *testing.T) {
 	must.OK(t, os.Mkdir("real", 0o755))
 	must.OK(t, os.Symlink("real", "link"))
 	for _, name := range []string{"a/b/c", "a", "link/d", dir + "/e", ".", "real"} {
-		if err := MakeDir(name); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		check.OK(t, MakeDir(name), name)
 	}
 	if info, err := os.Stat("real/d"); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("%v, %v", info, err)
@@ -249,9 +242,7 @@ func TestHintsMayBePasted(t *testing.T) {
 			if name == "a second name" {
 				err = errors.Join(err, os.Link(path, path+"2"))
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			var refused *Error
 			if err := refuses(path); !errors.As(err, &refused) {
 				t.Fatal(err)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/gorun/gorun/internal/files/relay"
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -160,9 +161,8 @@ func (s *site) wants(files map[string]string) {
 	s.t.Helper()
 	for name, text := range files {
 		got, err := os.ReadFile(s.remote(name))
-		if err != nil && (text != "" || !errors.Is(err, fs.ErrNotExist)) || string(got) != text {
-			s.t.Errorf("%s holds %q, want %q: %v", name, got, text, err)
-		}
+		check.That(s.t, (err == nil || text == "" && errors.Is(err, fs.ErrNotExist)) && string(got) == text,
+			"%s holds %q, want %q: %v", name, got, text, err)
 	}
 }
 
@@ -287,9 +287,8 @@ func TestHostsPassAFolderOn(t *testing.T) {
 	for _, s := range []*site{first, second, third} {
 		s.wants(map[string]string{"large": string(random), "d/small": "text 2"})
 	}
-	if pieces[0] == 0 || pieces[1] != 0 || len(sender.packs) != 0 {
-		t.Errorf("pieces %v, %d packs are left", pieces, len(sender.packs))
-	}
+	check.That(t, pieces[0] != 0 && pieces[1] == 0 && len(sender.packs) == 0,
+		"pieces %v, %d packs are left", pieces, len(sender.packs))
 }
 
 func TestCopyKeepsWhatRanksWrite(t *testing.T) {
@@ -392,9 +391,7 @@ func TestCopyIsChangedByOneAtATime(t *testing.T) {
 			syscall.Flock(int(lock.Fd()), syscall.LOCK_UN)
 		}
 	})
-	if err != nil || sent.Files != 1 || waited == 0 {
-		t.Errorf("%+v after %d notes: %v", sent, waited, err)
-	}
+	check.That(t, err == nil && sent.Files == 1 && waited != 0, "%+v after %d notes: %v", sent, waited, err)
 	s.wants(map[string]string{"a": "text 2"})
 }
 
@@ -436,9 +433,8 @@ func TestFilesThatChangeMeanwhile(t *testing.T) {
 			tree := s.scan()
 			s.must(tc.change(s.local("a")))
 			_, err := s.send(tree, 0, nil)
-			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
-				t.Error(err)
-			}
+			check.That(t, (err == nil) == (tc.want == "") && (err == nil || strings.Contains(err.Error(), tc.want)),
+				"%v", err)
 			if tc.want == "" {
 				s.wants(map[string]string{"a": "text"})
 			}
@@ -462,9 +458,8 @@ func TestScanLimits(t *testing.T) {
 		{5, 2000, " holds more than 5 files, most of it in many/"},
 	} {
 		_, err := Scan(s.dir, tc.files, tc.bytes)
-		if (err == nil) != (tc.want == "") || err != nil && err.Error() != s.dir+tc.want {
-			t.Errorf("%+v: %v", tc, err)
-		}
+		check.That(t, (err == nil) == (tc.want == "") && (err == nil || err.Error() == s.dir+tc.want),
+			"%+v: %v", tc, err)
 	}
 }
 
@@ -529,9 +524,8 @@ func TestHostAnswersAreValidated(t *testing.T) {
 			frames: wire.NewReader(&said),
 			to:     wire.NewWriter(io.Discard),
 		}, nil, func() {})
-		if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("%s: %v, want %q", name, err, tc.want)
-		}
+		check.That(t, (err == nil) == (tc.want == "") && (err == nil || strings.Contains(err.Error(), tc.want)),
+			"%s: %v, want %q", name, err, tc.want)
 	}
 }
 
@@ -554,7 +548,5 @@ func TestLongListOfFilesIsSplit(t *testing.T) {
 		got = append(got, w.Files...)
 		more = w.More
 	}
-	if len(got) != len(files) || got[wantStep].Index != wantStep {
-		t.Errorf("%d files of %d", len(got), len(files))
-	}
+	check.That(t, len(got) == len(files) && got[wantStep].Index == wantStep, "%d files of %d", len(got), len(files))
 }

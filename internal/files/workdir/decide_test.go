@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -86,9 +87,7 @@ func TestCompare(t *testing.T) {
 				for _, w := range c.want {
 					asked = asked || tc.entries[w.Index].Path == path
 				}
-				if r.Pending != asked {
-					t.Errorf("%s: pending %v", path, r.Pending)
-				}
+				check.That(t, r.Pending == asked, "%s: pending %v", path, r.Pending)
 			}
 		})
 	}
@@ -101,9 +100,7 @@ func TestNamesKeepTheirBytes(t *testing.T) {
 		if err == nil {
 			err = json.Unmarshal(text, &back)
 		}
-		if err != nil || back != name {
-			t.Errorf("%q: %s, %q, %v", name, text, back, err)
-		}
+		check.That(t, err == nil && back == name, "%q: %s, %q, %v", name, text, back, err)
 	}
 }
 
@@ -129,9 +126,8 @@ func TestCheckRefuses(t *testing.T) {
 		`to "d/../../x", out`:      {link("l", "d/../../x")},
 	} {
 		err := Check(entries)
-		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%v: %v, want %q", entries, err, want)
-		}
+		check.That(t, (err == nil) == (want == "") && (err == nil || strings.Contains(err.Error(), want)),
+			"%v: %v, want %q", entries, err, want)
 	}
 }
 
@@ -144,9 +140,7 @@ func TestIgnore(t *testing.T) {
 		"d/.git/": true, ".git": true, ".gitignore": false,
 	} {
 		path, dir := strings.CutSuffix(name, "/")
-		if got := list.matches(path, dir); got != want {
-			t.Errorf("%q: %v", name, got)
-		}
+		check.Equal(t, list.matches(path, dir), want, name)
 	}
 	for text, want := range map[string]string{"a\n!b\n": `.gorunignore:2: "!b": ! cannot take`,
 		"a/**": "** is not supported", "[a": "not a pattern", "/": "not a pattern"} {
@@ -191,9 +185,7 @@ func TestSameFolder(t *testing.T) {
 			}
 			return proof{}, false
 		})
-		if got != tc.want {
-			t.Errorf("%s: %v", name, got)
-		}
+		check.That(t, got == tc.want, "%s: %v", name, got)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gorun/gorun/internal/files/relay"
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 )
 
 func TestFolderOfAnArchitectureIsSent(t *testing.T) {
@@ -45,8 +46,6 @@ func TestFolderNamedLikeAPatternIsOneFolder(t *testing.T) {
 	s.must(err)
 	for _, processor := range []string{"amd64", "arm64"} {
 		one, err := NewSenders(folders, "here", nil, nil, relay.NoMeter{}).For(processor)
-		if err != nil || one.Tree.Dir != pattern {
-			t.Errorf("%s: %+v, %v", processor, one, err)
-		}
+		check.That(t, err == nil && one.Tree.Dir == pattern, "%s: %+v, %v", processor, one, err)
 	}
 }

@@ -106,8 +106,7 @@ func FuzzReceive(f *testing.F) {
 		above, _ := os.ReadDir(filepath.Dir(base))
 		top, _ := os.ReadDir(filepath.Join(home, ".cache"))
 		text, err := os.ReadFile(filepath.Join(home, ".cache/outside"))
-		if len(above) != 1 || len(top) != 2 || string(text) != "x" || err != nil {
-			t.Fatalf("outside of the copies: %v, %v, %q %v", above, top, text, err)
-		}
+		must.That(t, len(above) == 1 && len(top) == 2 && string(text) == "x" && err == nil,
+			"outside of the copies: %v, %v, %q %v", above, top, text, err)
 	})
 }

@@ -133,9 +133,7 @@ func TestConnectionsHaveRoomForSessions(t *testing.T) {
 	for _, release := range releases {
 		release()
 	}
-	if first := <-dialed; len(h.lines) != 1 || h.lines[0].Conn != Conn(first) {
-		t.Errorf("%d connections are left", len(h.lines))
-	}
+	check.That(t, len(h.lines) == 1 && h.lines[0].Conn == Conn(<-dialed), "%d connections are left", len(h.lines))
 	for range 2 {
 		<-(<-dialed).done
 	}
@@ -174,10 +172,9 @@ func TestResidentStartsAgents(t *testing.T) {
 	for i := range 8 {
 		all.Go(func() {
 			end, out, errs, err := converse(r, fmt.Sprint("nonce", i), "abc")
-			if want := fmt.Sprintf("nonce%d\nabc", i); err != nil || out != want || errs != "bad\n" ||
-				end != (resident.End{Exited: true, Code: 7}) {
-				t.Errorf("%q, %q, %+v, %v", out, errs, end, err)
-			}
+			check.That(t, err == nil && out == fmt.Sprintf("nonce%d\nabc", i) && errs == "bad\n" &&
+				end == (resident.End{Exited: true, Code: 7}),
+				"%q, %q, %+v, %v", out, errs, end, err)
 		})
 	}
 	all.Wait()
@@ -312,10 +309,9 @@ func TestClientThatGoesEndsOnlyItsOwn(t *testing.T) {
 				err = client.Close()
 			}
 			got := <-reads
-			if err != nil || got.text != "abc" || (got.err == nil) != whole ||
-				!slices.Equal(got.argv, []string{"cat", "-rw-r-----"}) {
-				t.Errorf("%s, whole %v: %+v, %v", path, whole, got, err)
-			}
+			check.That(t, err == nil && got.text == "abc" && (got.err == nil) == whole &&
+				slices.Equal(got.argv, []string{"cat", "-rw-r-----"}),
+				"%s, whole %v: %+v, %v", path, whole, got, err)
 			if whole {
 				if err := frames.Output(answers, nil, nil, &end); err != nil || !end.Exited || end.Error != "" {
 					t.Errorf("%s: %+v, %v", path, end, err)

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/usage"
 )
@@ -34,13 +35,9 @@ func TestListReadsAllPagesInOrder(t *testing.T) {
 	c := must.Get(client(config(t, s, "token: secret")))(t)
 	defer c.Close()
 	pods, version, err := c.List(t.Context(), "app=train,role!=driver")
-	if err != nil || version != "8" || len(pods) != 3 {
-		t.Fatalf("%+v, version %q, %v", pods, version, err)
-	}
+	must.That(t, err == nil && version == "8" && len(pods) == 3, "%+v, version %q, %v", pods, version, err)
 	names := []string{pods[0].Name, pods[1].Name, pods[2].Name}
-	if !slices.Equal(names, []string{"w-1", "w-2", "w-10"}) {
-		t.Errorf("order %q", names)
-	}
+	check.That(t, slices.Equal(names, []string{"w-1", "w-2", "w-10"}), "order %q", names)
 	want := Pod{
 		Name:  "w-1",
 		Node:  "n2",
@@ -106,9 +103,7 @@ func TestRefusals(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(usage.Hint(err), tc.hint) {
 				t.Errorf("%v\nhint %s", err, usage.Hint(err))
 			}
-			if strings.Contains(err.Error()+usage.Hint(err), token) {
-				t.Errorf("the token is shown: %v", err)
-			}
+			check.That(t, !strings.Contains(err.Error()+usage.Hint(err), token), "the token is shown: %v", err)
 		})
 	}
 }
@@ -152,9 +147,7 @@ func TestTokenStays(t *testing.T) {
 			_, _, err = c.List(t.Context(), "a=b")
 			c.Close()
 		}
-		if err == nil || !strings.Contains(err.Error(), "certificate") {
-			t.Errorf("%s: %v", name, err)
-		}
+		check.That(t, err != nil && strings.Contains(err.Error(), "certificate"), "%s: %v", name, err)
 	}
 }
 
@@ -163,24 +156,19 @@ func TestServerIsAway(t *testing.T) {
 	c := must.Get(client(config(t, s, "token: secret")))(t)
 	s.Close()
 	_, _, err := c.List(t.Context(), "a=b")
-	if err == nil || !strings.Contains(err.Error(), "does not answer: dial tcp") ||
-		!strings.Contains(usage.Hint(err), "kubectl get --raw /readyz") {
-		t.Errorf("%v", err)
-	}
+	check.That(t, err != nil && strings.Contains(err.Error(), "does not answer: dial tcp") &&
+		strings.Contains(usage.Hint(err), "kubectl get --raw /readyz"),
+		"%v", err)
 }
 
 func TestMissingNamespace(t *testing.T) {
 	for code, has := range map[int]bool{404: false, 403: true, 200: true} {
 		s := server(t, func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path != "/api/v1/namespaces/ddp" {
-				t.Errorf("asked for %s", r.URL)
-			}
+			check.That(t, r.URL.Path == "/api/v1/namespaces/ddp", "asked for %s", r.URL)
 			refuse(w, code, "")
 		})
 		c := must.Get(client(config(t, s, "token: secret")))(t)
-		if got := c.HasNamespace(t.Context()); got != has {
-			t.Errorf("%d: %v", code, got)
-		}
+		check.Equal(t, c.HasNamespace(t.Context()), has, code)
 		c.Close()
 	}
 }
@@ -253,9 +241,7 @@ func TestServiceAccount(t *testing.T) {
 		"HOME":                    dir,
 	})
 	access, err := findAccess(pod, dir)
-	if err != nil || !access.InPod || access.Namespace != "ddp" {
-		t.Fatalf("%+v, %v", access, err)
-	}
+	must.That(t, err == nil && access.InPod && access.Namespace == "ddp", "%+v, %v", access, err)
 	c := NewClient(access)
 	defer c.Close()
 	for _, token := range []string{"first", "second"} {
@@ -265,7 +251,6 @@ func TestServiceAccount(t *testing.T) {
 		}
 	}
 	_, err = findAccess(pod, t.TempDir())
-	if err == nil || !strings.Contains(usage.Hint(err), "automountServiceAccountToken") {
-		t.Errorf("without an account: %v", err)
-	}
+	check.That(t, err != nil && strings.Contains(usage.Hint(err), "automountServiceAccountToken"),
+		"without an account: %v", err)
 }

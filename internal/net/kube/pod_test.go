@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -30,9 +31,8 @@ func TestReasons(t *testing.T) {
 		var o object
 		must.OK(t, json.Unmarshal([]byte(`{"metadata":{"name":"w-0"},"status":{`+tc.status+`}}`), &o))
 		pod, err := o.pod()
-		if err != nil || pod.Reason != tc.want || pod.Ready != (tc.want == "") {
-			t.Errorf("%s: %+v, %v, want %q", tc.status, pod, err, tc.want)
-		}
+		check.That(t, err == nil && pod.Reason == tc.want && pod.Ready == (tc.want == ""),
+			"%s: %+v, %v, want %q", tc.status, pod, err, tc.want)
 	}
 	var o object
 	const deleted = `{"metadata":{"name":"w-0","deletionTimestamp":"2026-01-01T00:00:00Z"},"spec":{"containers":[` +
@@ -40,7 +40,6 @@ func TestReasons(t *testing.T) {
 		`"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True"}]}}`
 	must.OK(t, json.Unmarshal([]byte(deleted), &o))
 	pod, err := o.pod()
-	if err != nil || pod.Ready || !pod.Over || pod.Reason != "it is being deleted" || pod.GPUs != 4 {
-		t.Errorf("%+v, %v", pod, err)
-	}
+	check.That(t, err == nil && !pod.Ready && pod.Over && pod.Reason == "it is being deleted" && pod.GPUs == 4,
+		"%+v, %v", pod, err)
 }

@@ -16,9 +16,7 @@ import (
 func await(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for begun := time.Now(); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Since(begun) > time.Minute {
-			t.Fatalf("%s: not after a minute", what)
-		}
+		must.That(t, time.Since(begun) <= time.Minute, "%s: not after a minute", what)
 	}
 }
 

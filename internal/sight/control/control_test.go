@@ -153,9 +153,7 @@ func TestFoldersThatCannotBeUsed(t *testing.T) {
 		t.Error("the state folder was not used")
 	}
 	for _, none := range []Place{{}, {Runtime: p.Runtime}} {
-		if err := New(Options{Place: none}).Listen(); err == nil {
-			t.Errorf("%+v can be used", none)
-		}
+		check.That(t, New(Options{Place: none}).Listen() != nil, "%+v can be used", none)
 	}
 }
 

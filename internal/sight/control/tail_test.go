@@ -128,10 +128,9 @@ func TestLogIsBoundedAndNamesWhatIsMissing(t *testing.T) {
 		return nil
 	})
 	check.That(t, err == nil && next == tail.end, "read to %d of %d, %v", next, tail.end, err)
-	if len(ranks) == 0 || len(ranks) == lines || ranks[len(ranks)-1] != lines-1 ||
-		ranks[len(ranks)-1]-ranks[0] != len(ranks)-1 {
-		t.Errorf("%d ranks of %d", len(ranks), lines)
-	}
+	check.That(t, len(ranks) != 0 && len(ranks) != lines && ranks[len(ranks)-1] == lines-1 &&
+		ranks[len(ranks)-1]-ranks[0] == len(ranks)-1,
+		"%d ranks of %d", len(ranks), lines)
 }
 
 // A log that cannot be written costs its records, one message, and no time.

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"io"
 	"testing"
+
+	"github.com/gorun/gorun/internal/test/check"
 )
 
 // answerer reads what a service says, whatever is asked.
@@ -17,8 +19,7 @@ func FuzzAsk(f *testing.F) {
 	f.Add([]byte("SERVER PROTOCOL 2\nOK\nERROR\nErrors\n======\nx\n\nWarnings\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s, err := Ask(answerer{bytes.NewReader(data), io.Discard})
-		if err == nil && (len(s.Lines) > maxLines || len(s.Comms) > maxComms || len(s.Version) > maxText) {
-			t.Errorf("%d lines, %d communicators", len(s.Lines), len(s.Comms))
-		}
+		check.That(t, err != nil || len(s.Lines) <= maxLines && len(s.Comms) <= maxComms && len(s.Version) <= maxText,
+			"%d lines, %d communicators", len(s.Lines), len(s.Comms))
 	})
 }

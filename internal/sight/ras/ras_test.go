@@ -48,10 +48,9 @@ func TestAnswerInJSON(t *testing.T) {
 		"missing_ranks": [{"rank": 1, "pid": 8, "status": {"considered_dead": true}}]}], "ras": {"timeouts_count": 0}}`))
 	must.OK(t, err)
 	c := s.Comms[0]
-	if s.Version != "2.30.7" || c.Size != 2 || c.Ranks[0].PID != 7 || c.Ranks[0].Counts["AllReduce"] != 3 ||
-		!c.Ranks[0].Status.Abort || !c.Missing[0].Status.Dead {
-		t.Errorf("%+v", s)
-	}
+	check.That(t, s.Version == "2.30.7" && c.Size == 2 && c.Ranks[0].PID == 7 &&
+		c.Ranks[0].Counts["AllReduce"] == 3 && c.Ranks[0].Status.Abort && c.Missing[0].Status.Dead,
+		"%+v", s)
 }
 
 func TestAnswerInText(t *testing.T) {

@@ -65,10 +65,9 @@ func TestAnotherProcessReadsWhatARankDoes(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	totals, err := r.Totals()
-	if err != nil || totals.Calls != s.Calls || totals.Bytes != s.Bytes || totals.Time < s.Time+20*time.Millisecond ||
-		totals.Pending < 20*time.Millisecond || !r.Published() {
-		t.Errorf("%+v, %v", totals, err)
-	}
+	check.That(t, err == nil && totals.Calls == s.Calls && totals.Bytes == s.Bytes &&
+		totals.Time >= s.Time+20*time.Millisecond && totals.Pending >= 20*time.Millisecond && r.Published(),
+		"%+v, %v", totals, err)
 	must.That(t, len(s.Comms) == 1 && s.Comms[0].Size == 8 && len(s.Comms[0].Calls) == history,
 		"communicators: %+v", s.Comms)
 	c := s.Comms[0].Current()

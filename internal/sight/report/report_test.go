@@ -121,9 +121,8 @@ func TestReport(t *testing.T) {
 	for _, part := range []string{"<script>", "http://", "https://", "\x1b", "NaN", "GPUs of ranks", "<b>"} {
 		check.That(t, !strings.Contains(text, part), "%q is there", part)
 	}
-	if n := strings.Count(text, `<figure class="plot">`); n < 9 {
-		t.Errorf("%d charts", n)
-	}
+	check.That(t, strings.Count(text, `<figure class="plot">`) >= 9,
+		"%d charts", strings.Count(text, `<figure class="plot">`))
 }
 
 func TestRunsAreCompared(t *testing.T) {

@@ -67,9 +67,7 @@ func TestManyRanksFitOneScreen(t *testing.T) {
 		late[rank] = true
 	}
 	text := View{Size: 2000, Lines: 60}.Text(job(2000, late))
-	if n := strings.Count(text, "\n"); n > 60 {
-		t.Errorf("%d lines", n)
-	}
+	check.That(t, strings.Count(text, "\n") <= 60, "%d lines", strings.Count(text, "\n"))
 	check.That(t, strings.HasPrefix(text, "286 ranks (0,7,14,") && strings.Contains(text, "wait (lib/ring.py:3)"),
 		"got\n%s", text)
 }

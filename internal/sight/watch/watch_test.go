@@ -102,10 +102,9 @@ func TestRates(t *testing.T) {
 	w.Output(0, []byte("a\nb\nc"))
 	got := f.sample()
 	r := got.Ranks[0]
-	if r.CPU != 1.5 || r.CPUTotal != 4 || r.Read != 0 || r.ReadTotal != 500 || r.Memory != 100 || r.State != "R" ||
-		!reflect.DeepEqual(r.GPUs, []int{1, 2}) || *r.GPUBusy != 90 || *r.GPUMemory != 30 {
-		t.Errorf("%+v", r)
-	}
+	check.That(t, r.CPU == 1.5 && r.CPUTotal == 4 && r.Read == 0 && r.ReadTotal == 500 && r.Memory == 100 &&
+		r.State == "R" && reflect.DeepEqual(r.GPUs, []int{1, 2}) && *r.GPUBusy == 90 && *r.GPUMemory == 30,
+		"%+v", r)
 	check.That(t, r.LinesTotal == 2 && r.OutputTotal == 5 && r.Lines >= 1 && r.Lines <= 2.1,
 		"%d lines, %v/s", r.LinesTotal, r.Lines)
 	if r = got.Ranks[1]; r.State != Ended || r.Exit.Code != 3 {
@@ -171,10 +170,9 @@ func TestElasticRanks(t *testing.T) {
 		f.feeds[s] = one
 	}
 	got := f.sample()
-	if len(got.Ranks) != 2 || got.Ranks[0].PID != 11 || got.Ranks[1].PID != 10 || got.Ranks[1].Rank != 1 ||
-		len(got.Hosts) != 1 {
-		t.Errorf("%+v", got)
-	}
+	check.That(t, len(got.Ranks) == 2 && got.Ranks[0].PID == 11 && got.Ranks[1].PID == 10 &&
+		got.Ranks[1].Rank == 1 && len(got.Hosts) == 1,
+		"%+v", got)
 }
 
 func TestOutputIsCountedFromTheStart(t *testing.T) {

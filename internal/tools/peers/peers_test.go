@@ -89,10 +89,9 @@ func TestSidesTakeTurns(t *testing.T) {
 		step: 4,
 		runs: 3,
 	}, libraries)
-	if err != nil || order != "abcbcacababcbcacab" || results[0][4] != (result{median: 6, p99: 4}) ||
-		results[0][16] != (result{median: 15, p99: 16}) {
-		t.Errorf("%s: %v, %v", order, results, err)
-	}
+	check.That(t, err == nil && order == "abcbcacababcbcacab" && results[0][4] == (result{median: 6, p99: 4}) &&
+		results[0][16] == (result{median: 15, p99: 16}),
+		"%s: %v, %v", order, results, err)
 	libraries[1].run = func(context.Context, int) (result, error) { return result{}, said }
 	if _, err := measure(t.Context(), settings{
 		min:  4,
@@ -194,10 +193,8 @@ func TestPinnedRanks(t *testing.T) {
 		direct := g.rank(t.Context(), rank, []string{"grep", "Cpus_allowed_list", "/proc/self/status"})
 		a, aerr := wrapped.Output()
 		b, berr := direct.Output()
-		if fields := strings.Fields(string(a)); aerr != nil || berr != nil || string(a) != string(b) ||
-			fields[1] != want {
-			t.Errorf("%s=%d: %s %v, %s %v, want processor %s", name, rank, a, aerr, b, berr, want)
-		}
+		check.That(t, aerr == nil && berr == nil && string(a) == string(b) && strings.Fields(string(a))[1] == want,
+			"%s=%d: %s %v, %s %v, want processor %s", name, rank, a, aerr, b, berr, want)
 	}
 }
 
@@ -216,7 +213,5 @@ func TestNetworkComesAndGoes(t *testing.T) {
 		t.Errorf("%v, %s", err, out)
 	}
 	check.OK(t, n.close())
-	if err := inside(ctx, n.hosts[0].pid, "true"); err == nil {
-		t.Error("the namespace is still there")
-	}
+	check.That(t, inside(ctx, n.hosts[0].pid, "true") != nil, "the namespace is still there")
 }

@@ -65,9 +65,8 @@ func TestCrossTalk(t *testing.T) {
 		"f1:0: ID 4 0\nf1:1: ID 4 1\ngarbage\n": "printed",
 	} {
 		id, err := crossTalk(4, 2, out)
-		if want == "" && (err != nil || id != "ID") || want != "" &&
-			(err == nil || !strings.Contains(err.Error(), want)) {
-			t.Errorf("%q: %q, %v", out, id, err)
-		}
+		check.That(t, (want != "" || err == nil && id == "ID") &&
+			(want == "" || err != nil && strings.Contains(err.Error(), want)),
+			"%q: %q, %v", out, id, err)
 	}
 }

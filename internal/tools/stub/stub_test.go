@@ -65,15 +65,13 @@ func TestJobOnManyHosts(t *testing.T) {
 		Lines: 2,
 		Fail:  -1,
 	}, "--summary", "true")
-	if n := strings.Count(stdout, "\n"); code != 0 || n != 3200 {
-		t.Errorf("exit code %d after %d lines: %.2000s", code, n, stderr)
-	}
+	check.That(t, code == 0 && strings.Count(stdout, "\n") == 3200,
+		"exit code %d after %d lines: %.2000s", code, strings.Count(stdout, "\n"), stderr)
 	check.That(t, strings.Contains(stderr, "1600: 0-1599  200 hosts  code 0"), "the summary is %.2000s", stderr)
 }
 
 func TestFailureOnManyHostsIsShort(t *testing.T) {
 	code, _, stderr := run(t, Spec{Hosts: 200, Slots: 8, Fail: 0}, "--summary", "true")
-	if n := strings.Count(stderr, "\n"); code != 3 || n > 20 {
-		t.Errorf("exit code %d, and %d lines: %.4000s", code, n, stderr)
-	}
+	check.That(t, code == 3 && strings.Count(stderr, "\n") <= 20,
+		"exit code %d, and %d lines: %.4000s", code, strings.Count(stderr, "\n"), stderr)
 }

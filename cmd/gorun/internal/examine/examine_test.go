@@ -239,10 +239,9 @@ func TestVerdictComesFirst(t *testing.T) {
 	var out bytes.Buffer
 	must.OK(t, report().WriteText(&out))
 	first, rest, _ := strings.Cut(out.String(), "\n")
-	if first != "bad: b (3 hosts examined in 5 s)" ||
-		!strings.Contains(rest, "warning  a - c: far (9 times, 30 σ)\n           look\n") {
-		t.Errorf("%s", out.String())
-	}
+	check.That(t, first == "bad: b (3 hosts examined in 5 s)" &&
+		strings.Contains(rest, "warning  a - c: far (9 times, 30 σ)\n           look\n"),
+		"%s", out.String())
 	for verdict, code := range map[string]int{"ok": 0, "warnings": 1, "bad": 3} {
 		check.Equal(t, (Report{Verdict: verdict}).Code(), code, verdict, "exit code")
 	}

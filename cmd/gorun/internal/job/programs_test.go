@@ -32,14 +32,12 @@ func TestProgramsWithTheirOptions(t *testing.T) {
 	must.That(t, err == nil && o.NP == 4 && len(programs) == 2, "%v, %d ranks of %d programs", err, o.NP, len(programs))
 	a := programs[0]
 	b := programs[1]
-	if a.opts.NP != 1 || a.opts.Wdir != "/w" || !slices.Equal(a.opts.Exports, []string{"A"}) ||
-		!slices.Equal(a.argv, []string{"a", "1"}) {
-		t.Errorf("a: %+v", a.opts)
-	}
-	if b.opts.NP != 3 || b.opts.Wdir != "" || !slices.Equal(b.opts.Exports, []string{"B", "C=1"}) ||
-		b.opts.Grace != a.opts.Grace || !b.opts.NoEnv {
-		t.Errorf("b: %+v", b.opts)
-	}
+	check.That(t, a.opts.NP == 1 && a.opts.Wdir == "/w" && slices.Equal(a.opts.Exports, []string{"A"}) &&
+		slices.Equal(a.argv, []string{"a", "1"}),
+		"a: %+v", a.opts)
+	check.That(t, b.opts.NP == 3 && b.opts.Wdir == "" && slices.Equal(b.opts.Exports, []string{"B", "C=1"}) &&
+		b.opts.Grace == a.opts.Grace && b.opts.NoEnv,
+		"b: %+v", b.opts)
 }
 
 // A program's own hosts replace hosts that the command line does not name.
@@ -53,11 +51,10 @@ func TestHostsOfAProgramWinOverTheEnvironment(t *testing.T) {
 		programs := must.Get(Programs(o, nil, line))(t)
 		a := programs[0].opts
 		b := programs[1].opts
-		if a.Hosts != "x" || a.Hostfile+a.Elastic.Discovery != "" ||
-			b.Hosts+b.Hostfile+b.Elastic.Discovery != elsewhere.Hosts+elsewhere.Hostfile+elsewhere.Elastic.Discovery {
-			t.Errorf("%q, %q, %q and %q, %q, %q", a.Hosts, a.Hostfile, a.Elastic.Discovery, b.Hosts, b.Hostfile,
-				b.Elastic.Discovery)
-		}
+		check.That(t, a.Hosts == "x" && a.Hostfile+a.Elastic.Discovery == "" &&
+			b.Hosts+b.Hostfile+b.Elastic.Discovery == elsewhere.Hosts+elsewhere.Hostfile+elsewhere.Elastic.Discovery,
+			"%q, %q, %q and %q, %q, %q", a.Hosts, a.Hostfile, a.Elastic.Discovery, b.Hosts, b.Hostfile,
+			b.Elastic.Discovery)
 	}
 }
 
@@ -119,17 +116,15 @@ func TestEnvironmentsOfSeveralPrograms(t *testing.T) {
 	if env := e.programs[1].Env; !slices.Equal(env, []string{"A=2", "SECRET_KEY=s"}) {
 		t.Errorf("the second: %q", env)
 	}
-	if e.programs[2].Env != nil || e.programs[1].Ranks != 2 || !slices.Equal(e.exported, []string{"A", "SECRET_KEY"}) ||
-		!slices.Equal(e.withheld, []string{"SECRET_KEY"}) {
-		t.Errorf("%+v", e)
-	}
+	check.That(t, e.programs[2].Env == nil && e.programs[1].Ranks == 2 &&
+		slices.Equal(e.exported, []string{"A", "SECRET_KEY"}) && slices.Equal(e.withheld, []string{"SECRET_KEY"}),
+		"%+v", e)
 	check.That(t, len(e.notices) == 1 && strings.Contains(e.notices[0], "docker"), "notices: %q", e.notices)
 }
 
 func TestInCommon(t *testing.T) {
 	shared, own := splitShared([][]string{{"A=1", "B=1", "C=1"}, {"C=1", "A=2"}, {"C=1"}})
-	if !slices.Equal(shared, []string{"C=1"}) || !slices.Equal(own[0], []string{"A=1", "B=1"}) ||
-		!slices.Equal(own[1], []string{"A=2"}) || own[2] != nil {
-		t.Errorf("%q, %q", shared, own)
-	}
+	check.That(t, slices.Equal(shared, []string{"C=1"}) && slices.Equal(own[0], []string{"A=1", "B=1"}) &&
+		slices.Equal(own[1], []string{"A=2"}) && own[2] == nil,
+		"%q, %q", shared, own)
 }

@@ -1,6 +1,10 @@
 package jobs
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/gorun/gorun/internal/test/check"
+)
 
 func TestParsePort(t *testing.T) {
 	for text, want := range map[string]Port{
@@ -18,8 +22,7 @@ func TestParsePort(t *testing.T) {
 		"http":        {},
 	} {
 		got, err := ParsePort(text)
-		if got != want || (err == nil) != (want != Port{}) {
-			t.Errorf("ParsePort(%q) = %v, %v, want %v", text, got, err, want)
-		}
+		check.That(t, got == want && (err == nil) == (want != Port{}),
+			"ParsePort(%q) = %v, %v, want %v", text, got, err, want)
 	}
 }

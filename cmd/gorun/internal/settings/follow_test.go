@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/cmd/gorun/internal/dialect"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/launcher"
 )
@@ -38,10 +39,9 @@ func TestLaunchersFormOfOutput(t *testing.T) {
 		flags, o := must.GetTwo(parse(strings.Fields(tc.flags)))(t)
 		chosen, _ := dialect.Named(tc.name)
 		o.Follow(chosen, flags)
-		if o.Prefix != tc.prefix || o.Stdin.String() != tc.stdin || o.Codes != tc.codes ||
-			o.Foreign != (tc.name != "gorun") {
-			t.Errorf("%s %s: %q, input for %s, codes by rule %d, foreign: %v", tc.name, tc.flags, o.Prefix, &o.Stdin,
-				o.Codes, o.Foreign)
-		}
+		check.That(t, o.Prefix == tc.prefix && o.Stdin.String() == tc.stdin && o.Codes == tc.codes &&
+			o.Foreign == (tc.name != "gorun"),
+			"%s %s: %q, input for %s, codes by rule %d, foreign: %v", tc.name, tc.flags, o.Prefix, &o.Stdin, o.Codes,
+			o.Foreign)
 	}
 }

@@ -83,10 +83,9 @@ func TestFlagDefaults(t *testing.T) {
 		t.Errorf("%+v", *o)
 	}
 	flags.VisitAll(func(f *pflag.Flag) {
-		if f.Usage == "" || strings.HasSuffix(f.Usage, ".") || f.Usage[:1] != strings.ToLower(f.Usage[:1]) &&
-			f.Usage[:3] != "SSH" && f.Usage[:4] != "YAML" {
-			t.Errorf("--%s: %q", f.Name, f.Usage)
-		}
+		check.That(t, f.Usage != "" && !strings.HasSuffix(f.Usage, ".") &&
+			(f.Usage[:1] == strings.ToLower(f.Usage[:1]) || f.Usage[:3] == "SSH" || f.Usage[:4] == "YAML"),
+			"--%s: %q", f.Name, f.Usage)
 	})
 }
 

@@ -3,6 +3,8 @@ package settings
 import (
 	"testing"
 	"time"
+
+	"github.com/gorun/gorun/internal/test/check"
 )
 
 func TestWarning(t *testing.T) {
@@ -50,9 +52,7 @@ func TestWarningComesBeforeTheEarlierLimit(t *testing.T) {
 	} {
 		w := Warning{Before: Seconds(time.Minute)}
 		after, limited := w.After(c.timeout, now, func(string) string { return c.slurm })
-		if after != c.want || limited != c.limited {
-			t.Errorf("limits %v and %q: after %v, %v, want %v, %v", c.timeout, c.slurm, after, limited, c.want,
-				c.limited)
-		}
+		check.That(t, after == c.want && limited == c.limited,
+			"limits %v and %q: after %v, %v, want %v, %v", c.timeout, c.slurm, after, limited, c.want, c.limited)
 	}
 }

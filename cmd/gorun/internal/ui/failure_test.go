@@ -120,9 +120,8 @@ func TestFailureTexts(t *testing.T) {
 			r.Exits = r.Exits[:1]
 		}
 		(&UI{W: &out}).failure(r, tc.size, now)
-		if n := strings.Count(out.String(), "\n"); n > 7 {
-			t.Errorf("%s: %d lines", tc.name, n)
-		}
+		check.That(t, strings.Count(out.String(), "\n") <= 7,
+			"%s: %d lines", tc.name, strings.Count(out.String(), "\n"))
 		fmt.Fprintf(&all, "# %s\n%s\n", tc.name, &out)
 		out.Reset()
 		(&UI{W: &out, Quiet: true}).failure(r, tc.size, now)

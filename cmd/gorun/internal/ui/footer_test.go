@@ -113,9 +113,7 @@ func TestHintsOfHostsNameThem(t *testing.T) {
 		{Host: "f3", Err: usage.Errorf("try again", "no answer")},
 	})
 	_, hints, _ := strings.Cut(out.String(), "gorun: hint: ")
-	if want := "f1, f2: type this\ngorun: hint: type that\ngorun: hint: try again\n"; hints != want {
-		t.Errorf("%q", hints)
-	}
+	check.That(t, hints == "f1, f2: type this\ngorun: hint: type that\ngorun: hint: try again\n", "%q", hints)
 	for host, want := range map[string]string{"f1": "f1: type this", "localhost": "type this"} {
 		f := launcher.Failure{Host: host, Exit: launcher.Exit{Failed: "no", Remedy: "type this"}}
 		check.Equal(t, failureHint(f), want, host)

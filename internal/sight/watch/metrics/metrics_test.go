@@ -199,10 +199,9 @@ func TestServer(t *testing.T) {
 		answer := must.Get(http.DefaultClient.Do(request))(t)
 		text, err := io.ReadAll(answer.Body)
 		answer.Body.Close()
-		if want := format.Text(Job{"g7k2", "train"}, sample()); err != nil || !bytes.Equal(text, want) ||
-			answer.Header.Get("Content-Type") != format.ContentType() {
-			t.Errorf("%s: %q, %v, %v", accept, text, answer.Header, err)
-		}
+		check.That(t, err == nil && bytes.Equal(text, format.Text(Job{"g7k2", "train"}, sample())) &&
+			answer.Header.Get("Content-Type") == format.ContentType(),
+			"%s: %q, %v, %v", accept, text, answer.Header, err)
 	}
 }
 
