@@ -3,12 +3,16 @@ package ssh
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
+
+	xssh "golang.org/x/crypto/ssh"
 
 	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
@@ -270,4 +274,38 @@ func FuzzMerge(f *testing.F) {
 			checkWord("host", s.hostname) == nil && checkWord("user", s.user) == nil,
 			"got %+v", s)
 	})
+}
+
+// Host, User and Port of a Config lead to an IPv6 address that no configuration names.
+func TestIPv6AddressWithUserAndPort(t *testing.T) {
+	listen, err := net.Listen("tcp", "[::1]:0")
+	if err != nil {
+		lab.Skip(t, "this machine has no IPv6: "+err.Error())
+	}
+	var user string
+	s, files := newServer(t, func(s *server) {
+		s.linked = func(conn *xssh.ServerConn) { user = conn.User() }
+	})
+	six := &server{
+		home:    s.home,
+		hostKey: s.hostKey,
+		config:  s.config,
+		linked:  s.linked,
+		listen:  listen,
+		conns:   map[net.Conn]bool{},
+	}
+	six.done.Go(six.serve)
+	t.Cleanup(six.close)
+	port := listen.Addr().(*net.TCPAddr).Port
+	writeFile(t, files.known, fmt.Sprintf("[::1]:%d %s", port, xssh.MarshalAuthorizedKey(s.hostKey.PublicKey())))
+	c := must.Get(Dial(t.Context(), Config{
+		Host:       "::1",
+		User:       "ada",
+		Port:       port,
+		ConfigFile: files.config,
+	}))(t)
+	defer c.Close()
+	if got := mustRun(t, c, "echo", "six"); got != "six" || user != "ada" {
+		t.Errorf("%q for user %q", got, user)
+	}
 }

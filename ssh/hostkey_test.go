@@ -1,6 +1,8 @@
 package ssh
 
 import (
+	"crypto/rand"
+	"crypto/rsa"
 	"errors"
 	"fmt"
 	"net"
@@ -143,4 +145,20 @@ func TestLockedKnownHosts(t *testing.T) {
 	within(t, hangLimit, "lock", func() {
 		check.That(t, lock(timeout(t, 50*time.Millisecond), other) != nil, "two have the lock")
 	})
+}
+
+// The algorithms of a known key are asked for first, and of an RSA key those without SHA-1.
+func TestAlgorithmsOfAKnownKeyComeFirst(t *testing.T) {
+	key := must.Get(rsa.GenerateKey(rand.Reader, 2048))(t)
+	known := filepath.Join(t.TempDir(), "known_hosts")
+	writeFile(t, known, "h "+publicLine(must.Get(xssh.NewSignerFromKey(key))(t)))
+	k := mustHostKeys(t, settings{
+		alias:          "h",
+		hostname:       "h",
+		port:           22,
+		userKnownHosts: []string{known},
+	})
+	first := k.algorithms()[:2]
+	slices.Sort(first)
+	check.That(t, slices.Equal(first, []string{xssh.KeyAlgoRSASHA256, xssh.KeyAlgoRSASHA512}), "first are %v", first)
 }
