@@ -19,9 +19,9 @@ func TestManualIsComplete(t *testing.T) {
 	}
 	plain := strings.ReplaceAll(text, `\-`, "-")
 	root.Flags().VisitAll(func(f *pflag.Flag) {
-		check.That(t, strings.Count(plain, "--"+f.Name+"\n")+strings.Count(plain, "--"+f.Name+" "+f.Value.Type()) != 0 ||
-			strings.Contains(plain, "--"+f.Name+" "),
-			"the manual has no --%s", f.Name)
+		option := "--" + f.Name
+		check.That(t, strings.Contains(plain, option+"\n") || strings.Contains(plain, option+" "),
+			"the manual has no %s", option)
 	})
 	doc := must.Get(os.ReadFile("../../docs/exit-codes.md"))(t)
 	for _, s := range referenceSections() {
