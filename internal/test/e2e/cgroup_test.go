@@ -10,7 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/command"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // A rank reaches a real memory limit. The test needs root and a writable cgroup tree with the
@@ -24,17 +26,11 @@ func TestRealMemoryLimit(t *testing.T) {
 		limit = "memory.max"
 	}
 	group := filepath.Join(tree, fmt.Sprintf("gorun-test-%d", os.Getpid()))
-	if err := os.Mkdir(group, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Mkdir(group, 0o755))
 	t.Cleanup(func() {
-		if err := os.Remove(group); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, os.Remove(group))
 	})
-	if err := os.WriteFile(filepath.Join(group, limit), []byte("64M"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(group, limit), []byte("64M"), 0o644))
 	_ = os.WriteFile(filepath.Join(group, "memory.swap.max"), []byte("0"), 0o644) // v1 has none
 	r := command.Start(t, nil, "version").Want(0)                                 // only for its mark
 	for what, script := range map[string]string{
@@ -48,9 +44,8 @@ func TestRealMemoryLimit(t *testing.T) {
 		said, _ := cmd.CombinedOutput()
 		for _, want := range []string{what + ": its cgroup's memory limit of 64 MiB was reached (",
 			"hint: its peak was ", "out of memory, the first to fail"} {
-			if cmd.ProcessState.ExitCode() != 137 || !strings.Contains(string(said), want) {
-				t.Errorf("%s: %v, want %q:\n%s", script, cmd.ProcessState, want, said)
-			}
+			check.That(t, cmd.ProcessState.ExitCode() == 137 && strings.Contains(string(said), want),
+				"%s: %v, want %q:\n%s", script, cmd.ProcessState, want, said)
 		}
 	}
 }

@@ -96,10 +96,9 @@ func TestReusedProcessIDsAreSpared(t *testing.T) {
 		_ = os.WriteFile(limit, before, 0)
 		lab.Skip(t, "this kernel has one pid_max for all namespaces")
 	}
-	if err != nil || !strings.HasSuffix(string(out), "16 sleep\n") || strings.Contains(string(out), "killed") ||
-		strings.Contains(string(out), "otherwise") {
-		t.Errorf("%v: %s", err, out)
-	}
+	check.That(t, err == nil && strings.HasSuffix(string(out), "16 sleep\n") &&
+		!strings.Contains(string(out), "killed") && !strings.Contains(string(out), "otherwise"),
+		"%v: %s", err, out)
 	if left := lab.Processes(mark); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}

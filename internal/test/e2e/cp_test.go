@@ -49,15 +49,12 @@ func (c *copied) copy(to string) (said string, took time.Duration) {
 	cmd := c.hosts.Command(c.Context(), command.Binary("gorun"), "cp", "-F", c.hosts.ConfigFile, "-v", c.file,
 		c.names()+":"+to)
 	out, err := cmd.CombinedOutput()
-	if err != nil {
-		c.Fatalf("gorun cp: %v\n%s", err, out)
-	}
+	must.That(c, err == nil, "gorun cp: %v\n%s", err, out)
 	took = time.Since(began)
 	for _, h := range c.hosts.Hosts {
 		got, err := os.ReadFile(filepath.Join(h.Home, to, "data"))
-		if err != nil || !bytes.Equal(got, c.data) {
-			c.Errorf("%s has %d bytes of %d, or others: %v", h.Name, len(got), len(c.data), err)
-		}
+		check.That(c, err == nil && bytes.Equal(got, c.data),
+			"%s has %d bytes of %d, or others: %v", h.Name, len(got), len(c.data), err)
 		if left, _ := os.ReadDir(filepath.Join(h.Home, to)); len(left) != 1 {
 			c.Errorf("%s has %v", h.Name, left)
 		}

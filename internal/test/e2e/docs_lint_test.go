@@ -240,10 +240,9 @@ func TestHoldsCanFail(t *testing.T) {
 func TestTypedIn(t *testing.T) {
 	text := "$ outside\n```\ndiagram\n```\n```\n$ one \\\n  more\nout\n\n$ two\n```\ntext\n```\nfigure\n```\n"
 	got := documents.Commands(text)
-	if len(got) != 2 || got[0].Line != "one   more" || strings.Join(got[0].Want, "|") != "out|" ||
-		got[1].Line != "two" || len(got[1].Want) > 0 {
-		t.Errorf("%+v", got)
-	}
+	check.That(t, len(got) == 2 && got[0].Line == "one   more" && strings.Join(got[0].Want, "|") == "out|" &&
+		got[1].Line == "two" && len(got[1].Want) == 0,
+		"%+v", got)
 	if lines := unmarked("```\ngorun -np 2 x\n```\n```sh\ngorun x\n```\n```\n$ a\ngorun: b\n```\ngorun x\n"); len(
 		lines) != 1 {
 		t.Errorf("%q", lines)

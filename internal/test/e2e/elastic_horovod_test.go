@@ -141,10 +141,9 @@ func testHorovodComesAndGoes(t *testing.T, c *lab.Cluster) {
 	at := time.Now()
 	grown := j.await(3)
 	t.Logf("a host was at work %v after it was added", time.Since(at))
-	if grown[0].pid != first[0].pid || grown[1].pid != first[1].pid || grown[2].host != "f2" ||
-		grown[2].batch != grown[0].batch || grown[0].batch == 0 {
-		t.Errorf("of %+v became %+v", first, grown)
-	}
+	check.That(t, grown[0].pid == first[0].pid && grown[1].pid == first[1].pid && grown[2].host == "f2" &&
+		grown[2].batch == grown[0].batch && grown[0].batch != 0,
+		"of %+v became %+v", first, grown)
 	at = j.kill(grown[1])
 	left := j.await(2)
 	t.Logf("training again %v after a death", time.Since(at))
@@ -154,10 +153,9 @@ func testHorovodComesAndGoes(t *testing.T, c *lab.Cluster) {
 	check.That(t, left[0].pid == grown[0].pid && left[1].pid == grown[2].pid && left[0].batch >= grown[0].batch,
 		"of %+v became %+v", grown, left)
 	back := j.await(3)
-	if back[0].pid != left[0].pid || back[0].batch < left[0].batch || back[1].host != "f1" ||
-		back[1].pid == grown[1].pid || back[2].pid != left[1].pid {
-		t.Errorf("of %+v became %+v", left, back)
-	}
+	check.That(t, back[0].pid == left[0].pid && back[0].batch >= left[0].batch && back[1].host == "f1" &&
+		back[1].pid != grown[1].pid && back[2].pid == left[1].pid,
+		"of %+v became %+v", left, back)
 	j.hosts("f2:1\n")
 	last := j.await(1)
 	check.That(t, last[0].pid == grown[2].pid && last[0].batch >= back[0].batch, "of %+v became %+v", back, last)
@@ -206,10 +204,9 @@ func testHorovodHere(t *testing.T, c *lab.Cluster) {
 	first := j.await(1)
 	j.hosts("localhost:1\nf1:1\n")
 	both := j.await(2)
-	if both[0].pid != first[0].pid || both[0].host != "localhost" || both[1].host != "f1" ||
-		both[1].batch != both[0].batch {
-		t.Errorf("of %+v became %+v", first, both)
-	}
+	check.That(t, both[0].pid == first[0].pid && both[0].host == "localhost" && both[1].host == "f1" &&
+		both[1].batch == both[0].batch,
+		"of %+v became %+v", first, both)
 	j.end("epoch 2: 2 ranks on 2 hosts")
 	// Gloo on loopback reaches hosts of lower addresses only, as the lab's are.
 	if out := j.Out.String(); !strings.Contains(out, "localhost:0: interface ") ||

@@ -8,8 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/usage"
 )
 
@@ -25,9 +27,7 @@ type hinted struct {
 func (h *hinted) write(name, text string, mode os.FileMode) string {
 	h.Helper()
 	path := filepath.Join(h.dir, name)
-	if err := os.WriteFile(path, []byte(text), mode); err != nil {
-		h.Fatal(err)
-	}
+	must.OK(h, os.WriteFile(path, []byte(text), mode))
 	return path
 }
 
@@ -35,9 +35,7 @@ func (h *hinted) write(name, text string, mode os.FileMode) string {
 func (h *hinted) copy(from, name string, mode os.FileMode) string {
 	h.Helper()
 	text, err := os.ReadFile(from)
-	if err != nil {
-		h.Fatal(err)
-	}
+	must.OK(h, err)
 	return h.write(name, string(text), mode)
 }
 
@@ -45,9 +43,7 @@ func (h *hinted) copy(from, name string, mode os.FileMode) string {
 func (h *hinted) configure(options string, unset ...string) {
 	h.Helper()
 	text, err := os.ReadFile(h.hosts.ConfigFile)
-	if err != nil {
-		h.Fatal(err)
-	}
+	must.OK(h, err)
 	for _, option := range unset {
 		text = regexp.MustCompile(`(?m)^ *`+option+` .*\n`).ReplaceAll(text, nil)
 	}
@@ -123,9 +119,7 @@ func TestHintsRemoveTheirCauses(t *testing.T) {
 				key).CombinedOutput(); err != nil {
 				h.Fatalf("%v: %s", err, out)
 			}
-			if err := os.Remove(key + ".pub"); err != nil {
-				h.Fatal(err)
-			}
+			must.OK(h, os.Remove(key+".pub"))
 			h.configure("IdentityFile "+key, "IdentityFile")
 		}, "tried ", 1},
 		{"an old key exchange", lab.Spec{Options: []string{"KexAlgorithms diffie-hellman-group14-sha1"}}, nil,
@@ -164,20 +158,16 @@ func (h *hinted) follow(says string, steps int) {
 		r := command.New(h.T, h.hosts, command.Limit, command.NewMark(h.T),
 			append([]string{"sh", "-c", script, "sh"}, args...)...)
 		r.Cmd.Env = append(append(r.Cmd.Env, "HOME="+h.dir), env...)
-		if err := r.Start(); err != nil {
-			h.Fatal(err)
-		}
+		must.OK(h, r.Start())
 		code := r.Wait()
 		said := r.Err.String()
 		if step == steps {
-			if code != 0 || !strings.Contains(r.Out.String(), "reached\n") {
-				h.Errorf("after %s, exit code %d:\n%s", shell, code, said)
-			}
+			check.That(h, code == 0 && strings.Contains(r.Out.String(), "reached\n"),
+				"after %s, exit code %d:\n%s", shell, code, said)
 			return
 		}
-		if code != 125 || step == 0 && !strings.Contains(said, says) {
-			h.Fatalf("exit code %d, want 125 and %q:\n%s", code, says, said)
-		}
+		must.That(h, code == 125 && (step != 0 || strings.Contains(said, says)),
+			"exit code %d, want 125 and %q:\n%s", code, says, said)
 		h.Log(said)
 		shell = h.obey(said, &args)
 	}
@@ -198,9 +188,7 @@ func (h *hinted) obey(said string, args *[]string) (shell string) {
 			return fmt.Sprintf("{ %s; } >>%s", unasked, filepath.Join(h.hosts.Dir, "authorized_keys"))
 		}
 		words, err := usage.SplitShell(typed[1])
-		if err != nil {
-			h.Fatal(err)
-		}
+		must.OK(h, err)
 		*args = append([]string{(*args)[0]}, append(words, (*args)[1:]...)...)
 		return ":"
 	}

@@ -78,9 +78,7 @@ func runOn(b *testing.B, c *lab.Cluster, host string, s side, program ...string)
 	}
 	cmd.Env = append(cmd.Env, s.env...)
 	out, err := cmd.CombinedOutput()
-	if err != nil {
-		b.Fatalf("%q: %v: %s", argv, err, out)
-	}
+	must.That(b, err == nil, "%q: %v: %s", argv, err, out)
 	return string(out)
 }
 
@@ -88,8 +86,6 @@ func runOn(b *testing.B, c *lab.Cluster, host string, s side, program ...string)
 func imagesPerSecond(b *testing.B, out string) float64 {
 	b.Helper()
 	found := regexp.MustCompile(`Total img/sec on 4 CPU\(s\): ([0-9.]+)`).FindStringSubmatch(out)
-	if found == nil {
-		b.Fatalf("no images a second in %s", out)
-	}
+	must.That(b, found != nil, "no images a second in %s", out)
 	return must.Get(strconv.ParseFloat(found[1], 64))(b)
 }

@@ -74,9 +74,7 @@ func (k *keptLab) keepers() (all []keptJob) {
 // logins counts the connections that a host's sshd has let in.
 func (k *keptLab) logins(host string) int {
 	text, err := os.ReadFile(k.hosts.Host(host).Log)
-	if err != nil {
-		k.Fatal(err)
-	}
+	must.OK(k, err)
 	return bytes.Count(text, []byte("Accepted publickey"))
 }
 
@@ -241,10 +239,9 @@ func TestKeptHostsThatAreLost(t *testing.T) {
 	}
 	must.OK(t, err)
 	r := k.gorun(0, "-v", "-F", config, "-H", "f1,f2", "true")
-	if !strings.Contains(r.Err.String(), "f1: connected already") ||
-		strings.Contains(r.Err.String(), "f2: connected already") {
-		t.Errorf("with another way to f2 gorun says:\n%s", &r.Err)
-	}
+	check.That(t, strings.Contains(r.Err.String(), "f1: connected already") &&
+		!strings.Contains(r.Err.String(), "f2: connected already"),
+		"with another way to f2 gorun says:\n%s", &r.Err)
 
 	// A host whose key is not known any more is not used, and the job says why.
 	known := must.Get(os.ReadFile(k.hosts.KnownHosts))(t)

@@ -50,10 +50,9 @@ func TestKubernetesCommandsArePlanned(t *testing.T) {
 		"KUBERNETES_SERVICE_HOST=10.0.0.1"}
 	args := read("mpijob.yaml", 0).Replicas["Launcher"].Template.Spec.Containers[0].Args
 	r := command.StartIn(t, nil, operator, append([]string{"--dry-run"}, args...)...).Want(0)
-	if !strings.HasPrefix(r.Out.String(),
-		"4 ranks on 2 hosts\n  train-worker-0.train.default.svc  2 slots, ranks 0-1\n") || r.Err.Len() > 0 {
-		t.Errorf("plan %s, stderr %s", &r.Out, &r.Err)
-	}
+	check.That(t, r.Err.Len() == 0 && strings.HasPrefix(r.Out.String(),
+		"4 ranks on 2 hosts\n  train-worker-0.train.default.svc  2 slots, ranks 0-1\n"),
+		"plan %s, stderr %s", &r.Out, &r.Err)
 
 	script := read("job.yaml", 1).Template.Spec.Containers[0].Command
 	_, line, found := strings.Cut(script[len(script)-1], "exec gorun ")

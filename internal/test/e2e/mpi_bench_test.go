@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/test/command"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // BenchmarkMPICH compares two ranks on one host under gorun and mpiexec.hydra in turn. Its metrics
@@ -55,8 +56,6 @@ func speeds(b *testing.B, argv []string) (got [3]float64) {
 	if err == nil {
 		_, err = fmt.Sscan(string(out), &got[0], &got[1], &got[2])
 	}
-	if err != nil {
-		b.Fatalf("%v: %v: %s%s", argv, err, out, &stderr)
-	}
+	must.That(b, err == nil, "%v: %v: %s%s", argv, err, out, &stderr)
 	return got
 }

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
@@ -102,10 +103,9 @@ func TestNoLibpmix(t *testing.T) {
 	must.OK(t, r.Start())
 	code := r.Wait()
 	said := r.Err.String()
-	if code != 125 || strings.Count(said, "error:") != 1 ||
-		!strings.Contains(said, "Open MPI needs PMIx here: start gorun-pmix: ") ||
-		!strings.Contains(said, "libpmix.so.2: ") ||
-		!strings.Contains(said, "hint: install libpmix2 (Debian), pmix (Fedora, RHEL)") {
-		t.Errorf("exit code %d: %s", code, said)
-	}
+	check.That(t, code == 125 && strings.Count(said, "error:") == 1 &&
+		strings.Contains(said, "Open MPI needs PMIx here: start gorun-pmix: ") &&
+		strings.Contains(said, "libpmix.so.2: ") &&
+		strings.Contains(said, "hint: install libpmix2 (Debian), pmix (Fedora, RHEL)"),
+		"exit code %d: %s", code, said)
 }

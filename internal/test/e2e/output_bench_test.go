@@ -91,19 +91,13 @@ func checkLines(b *testing.B, out io.Reader) {
 		if errors.Is(err, io.EOF) && len(line) == 0 {
 			break
 		}
-		if err != nil || len(line) < benchLine {
-			b.Fatalf("a broken line: %q, %v", line, err)
-		}
+		must.That(b, err == nil && len(line) >= benchLine, "a broken line: %q, %v", line, err)
 		counts[string(line[:len(line)-benchLine])]++
 	}
 	for label, n := range counts {
-		if n != benchLines {
-			b.Fatalf("%d lines of %q, want %d", n, label, benchLines)
-		}
+		must.That(b, n == benchLines, "%d lines of %q, want %d", n, label, benchLines)
 	}
-	if len(counts) != 4 {
-		b.Fatalf("lines of %d ranks", len(counts))
-	}
+	must.That(b, len(counts) == 4, "lines of %d ranks", len(counts))
 }
 
 // BenchmarkIdle measures the processor time of the launcher and its agents while the ranks sleep,

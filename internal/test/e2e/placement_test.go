@@ -73,10 +73,8 @@ func TestThreadsOfRanks(t *testing.T) {
 		"OMP_NUM_THREADS is not set; ranks get "+cores+" on localhost") != 1 {
 		t.Errorf("-v: %q", got)
 	}
-	if got := said(nil, "-np", "1", "--cpus-per-rank", "5", "--bind-to", "none", "--unset-env",
-		"OMP_NUM_THREADS"); got != "5|" {
-		t.Errorf("--cpus-per-rank: %q", got)
-	}
+	check.Equal(t, said(nil, "-np", "1", "--cpus-per-rank", "5", "--bind-to", "none", "--unset-env", "OMP_NUM_THREADS"),
+		"5|", "--cpus-per-rank")
 }
 
 // gorun asks a host with slots=auto for its cores; all hosts here are this machine.
@@ -108,10 +106,9 @@ func TestAutoSlotsOfOtherHosts(t *testing.T) {
 	if err := json.Unmarshal(r.Out.Bytes(), &plan); err != nil {
 		t.Fatalf("%v: %s", err, r.Out.String())
 	}
-	if plan.Ranks != 4 || plan.Hosts[0].Slots != 3 || plan.Hosts[1].Ranks[0].Rank != 1 || plan.MapBy != "node" ||
-		plan.RankBy != "node" || plan.BindTo != "numa" {
-		t.Errorf("%+v", plan)
-	}
+	check.That(t, plan.Ranks == 4 && plan.Hosts[0].Slots == 3 && plan.Hosts[1].Ranks[0].Rank == 1 &&
+		plan.MapBy == "node" && plan.RankBy == "node" && plan.BindTo == "numa",
+		"%+v", plan)
 	command.Start(t, c, "-H", "f1:auto,nowhere.invalid:auto", "true").Want(125, "gorun: error: nowhere.invalid: ")
 }
 
