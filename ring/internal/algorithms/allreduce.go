@@ -23,6 +23,9 @@ func (t *Team) AllReduce(sign *flow.Sign, r Reduction, dst, src []byte) error {
 	if t.alone(r, dst, src) {
 		return nil
 	}
+	if t.ordered(r) {
+		return t.orderedAllReduce(sign, r, dst, src)
+	}
 	switch t.choose(collective.AllReduce, len(src), 0) {
 	case Doubling:
 		return t.doubling(sign, r, dst, src)

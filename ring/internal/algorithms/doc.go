@@ -13,6 +13,8 @@
 //	all-to-all      circulant: blocks travel in hops of 1, 2, 4 … members, log2 N rounds; ring: to each distance in turn
 //	barrier         dissemination, log2 N rounds
 //
+// A team with an order makes its reductions by another way (ordered.go).
+//
 // Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations in MPICH",
 // 2005, compare most of these. Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for
 // clusters of workstations", 2009, has the ring. Träff, "Optimal, non-pipelined reduce-scatter and

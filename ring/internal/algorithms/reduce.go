@@ -12,6 +12,9 @@ func (t *Team) Reduce(sign *flow.Sign, r Reduction, dst, src []byte, root int) e
 	if t.alone(r, dst, src) {
 		return nil
 	}
+	if t.ordered(r) {
+		return t.orderedReduce(sign, r, dst, src, root)
+	}
 	place := t.wrap(t.me - root)
 	switch t.choose(collective.Reduce, len(src), root) {
 	case Tree:

@@ -12,6 +12,10 @@ func (t *Team) ReduceScatter(sign *flow.Sign, r Reduction, dst []byte, parts [][
 	if t.alone(r, dst, parts[0]) {
 		return nil
 	}
+	if t.ordered(r) {
+		block := func(member int) []byte { return parts[member] }
+		return t.orderedScatter(sign, r, dst, t.room(t.orderedRoom(block)), block)
+	}
 	if t.choose(collective.ReduceScatter, total(parts), 0) == Circulant {
 		return t.scatterParts(sign, r, dst, parts)
 	}

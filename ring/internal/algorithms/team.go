@@ -1,6 +1,8 @@
 package algorithms
 
 import (
+	"unsafe"
+
 	"github.com/gorun/gorun/ring/internal/flow"
 	"github.com/gorun/gorun/ring/internal/kernel"
 )
@@ -19,13 +21,15 @@ type Team struct {
 	carrier Carrier
 	kernels kernel.Set
 	cost    Cost
-	only    Algorithm // wherever it can do a collective; 0: the fastest
+	only    Algorithm    // wherever it can do a collective; 0: the fastest
+	order   *kernel.Tree // of reductions of floating point; nil: that which costs least
 
 	flow    flow.Flow // the one under way
 	skips   []int     // see skips
 	blocks  [][]byte  // current memory of each member's block
 	offs    []int     // offsets of blocks in scratch memory
 	scratch []byte
+	sources []unsafe.Pointer // vectors of all members, to be combined in an order
 }
 
 // New makes the team of ranks, of which this one is number me.

@@ -18,9 +18,7 @@ func (f *Fabric) allReduce(call *collective.Call, dst, src []byte) error {
 	case f.Whole():
 		return f.shared.AllReduce(collective.Word(call), r.Type, r.Op, pointer(dst), pointer(src), int(call.Count),
 			max(1, r.Divisor))
-	case f.ordered(r):
-		return f.allReduceOrdered(call, r, dst, src)
-	case f.split():
+	case f.flows(r):
 		return f.all.AllReduce(&f.sign, r, dst, src)
 	case f.short(collective.AllReduce, len(src), 0):
 		return f.allReduceSmall(call, r, dst, src)

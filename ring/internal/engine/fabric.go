@@ -2,7 +2,6 @@ package engine
 
 import (
 	"errors"
-	"unsafe"
 
 	"github.com/gorun/gorun/ring/internal/algorithms"
 	"github.com/gorun/gorun/ring/internal/collective"
@@ -38,8 +37,7 @@ type Fabric struct {
 	offs, sends  []int // byte offset of each rank's part, and the end of the last one
 	scratch      []byte
 
-	inOrder bool             // reductions add in rank order
-	sources []unsafe.Pointer // vectors of all ranks, then
+	flat bool // reductions of floating point are made by flows between all ranks
 }
 
 // New joins the ranks of l. Shared is nil for a domain of one, net where there is one domain.

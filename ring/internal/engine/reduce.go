@@ -17,9 +17,7 @@ func (f *Fabric) reduce(call *collective.Call, dst, src []byte) error {
 	case f.Whole():
 		return f.shared.Reduce(collective.Word(call), r.Type, r.Op, pointer(dst), pointer(src), int(call.Count),
 			max(1, r.Divisor), f.place(root))
-	case f.ordered(r):
-		return f.reduceOrdered(call, r, dst, src)
-	case f.split():
+	case f.flows(r):
 		return f.all.Reduce(&f.sign, r, dst, src, root)
 	}
 	home := f.at[root]

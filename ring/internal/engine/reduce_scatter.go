@@ -19,9 +19,7 @@ func (f *Fabric) reduceScatter(call *collective.Call, dst, src []byte) error {
 		}
 		return f.shared.ReduceScatter(collective.Word(call), r.Type, r.Op, pointer(dst), pointer(src), f.regions,
 			max(1, r.Divisor))
-	case f.ordered(r):
-		return f.reduceScatterOrdered(call, r, dst, src)
-	case f.split() || !f.contiguous():
+	case f.flows(r) || !f.contiguous():
 		for rank := range f.Size() {
 			f.parts[rank] = f.part(src, rank)
 		}

@@ -20,19 +20,7 @@ func (f *Fabric) message(call *collective.Call, to int, out []byte, from int, in
 
 // swap sends out to rank to while in is filled by rank from; either may be none.
 func (f *Fabric) swap(call *collective.Call, to int, out []byte, from int, in []byte) error {
-	return f.swapBy(to, from, func(to, from int) error {
-		same := *call
-		same.Count = 0 // lengths are compared on the way
-		return f.shared.Swap(collective.Word(&same), to, pointer(out), len(out), from, pointer(in), len(in))
-	}, func(to, from int) error {
-		return f.swapFar(call, to, out, from, in)
-	})
-}
-
-// swapBy calls near with those of the two ranks that are in this domain, by their places, and then
-// far with the others. Ranks of this domain come first on every rank, so that no circle of waits
-// can form.
-func (f *Fabric) swapBy(to, from int, near, far func(to, from int) error) error {
+	// Ranks of this domain come first on every rank, so that no circle of waits can form.
 	farTo := to
 	farFrom := from
 	if f.Near(to) || f.Near(from) {
@@ -46,14 +34,17 @@ func (f *Fabric) swapBy(to, from int, near, far func(to, from int) error) error 
 			nearFrom = f.place(from)
 			farFrom = none
 		}
-		if err := near(nearTo, nearFrom); err != nil {
+		same := *call
+		same.Count = 0 // lengths are compared on the way
+		if err := f.shared.Swap(collective.Word(&same), nearTo, pointer(out), len(out), nearFrom, pointer(in),
+			len(in)); err != nil {
 			return err
 		}
 	}
 	if farTo == none && farFrom == none {
 		return nil
 	}
-	return far(farTo, farFrom)
+	return f.swapFar(call, farTo, out, farFrom, in)
 }
 
 // swapFar exchanges over the network. The two directions may carry different calls.

@@ -21,6 +21,7 @@ type Group struct {
 	block      uint32 // blocks so far, over all collectives
 	message    uint32 // small messages so far
 	srcs       []unsafe.Pointer
+	order      *kernel.Tree          // of reductions; nil: one source after the other
 	tuners     [kinds][classes]tuner // rank 0's
 
 	posted    []uint32       // blocks put in Swaps, by rank
@@ -28,6 +29,10 @@ type Group struct {
 	boxed     uint32         // boxes used so far, over all Swaps
 	lentBoxes [boxes]lentBox // receiver of each box that is not yet empty
 }
+
+// ReduceInRankOrder makes reductions combine in the order of a [kernel.Tree]. All ranks call it,
+// before the first call.
+func (g *Group) ReduceInRankOrder() { g.order = kernel.NewTree(g.kernels, kernel.Ranks(g.size)) }
 
 // Close leaves the group and unmaps the memory. No call may be running.
 func (g *Group) Close() error {

@@ -23,6 +23,7 @@ func Join(_, size int, _ bool, _ Exchange, _ kernel.Set, _ *atomic.Bool) (g *Gro
 
 func (*Group) Close() error { return nil }
 
+func (*Group) ReduceInRankOrder()        {}
 func (*Group) Announce(_, _ uint64)      {}
 func (*Group) Waited() bool              { return false }
 func (*Group) Assemble(_, _ uint64) bool { return false }

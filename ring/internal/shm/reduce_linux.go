@@ -52,7 +52,11 @@ func (g *Group) reduceSmall(sign uint64, t kernel.Type, op kernel.Op, dst, src u
 
 // combine reduces count elements at g.srcs, in rank order.
 func (g *Group) combine(t kernel.Type, op kernel.Op, dst unsafe.Pointer, count, divisor int) {
-	g.kernels.Reduce(t, op, dst, g.srcs, count)
+	if g.order != nil {
+		g.order.Reduce(t, op, dst, g.srcs, count)
+	} else {
+		g.kernels.Reduce(t, op, dst, g.srcs, count)
+	}
 	if divisor > 1 {
 		g.kernels.Divide(t, dst, dst, count, divisor)
 	}
