@@ -44,6 +44,7 @@ type Comm struct {
 	// share it.
 	updated *atomic.Bool
 	first   int         // epoch that Init first tried to join
+	trip    *trip       // in which Elastic has made it; nil: it has not
 	broken  atomic.Bool // life has ended; waits in shared memory poll it
 	private atomic.Bool // a rank that leaves it is no failure of the job
 	work    sync.WaitGroup

@@ -30,7 +30,7 @@ var ErrStateLost = errors.New("ring: no rank is left that has the job's state: s
 // Elastic returns when train returns, except for two kinds of errors, which train may wrap:
 //
 //   - a [*PeerError]: another rank or its host has failed. The state is restored to the last
-//     Save, and the work since then is repeated.
+//     Save, and the work since then is repeated. With [Step] that is one step at most.
 //   - [ErrHostsUpdated], from [Commit]: hosts have joined or will leave. No work is lost.
 //
 // Any other error, a [*MismatchError] included, is permanent and is returned. So is the end of the
@@ -61,6 +61,9 @@ func Elastic(ctx context.Context, state State, train func(ctx context.Context, c
 			return err
 		case errors.Is(err, ErrHostsUpdated):
 		case errors.As(err, new(*PeerError)):
+			if t.voted != nil {
+				break // the next epoch decides about the step
+			}
 			if rerr := state.Restore(); rerr != nil {
 				return fmt.Errorf("ring: elastic: restore the state after %w: %w", err, rerr)
 			}
@@ -86,6 +89,9 @@ type trip struct {
 	train func(ctx context.Context, c *Comm) error
 	owns  ownership
 	late  bool // the job had started before this process joined
+
+	committed int64        // steps
+	voted     func() error // makes the step that this rank has voted for; nil: it has not
 }
 
 // ownership is whether a process has the job's state.
@@ -99,7 +105,7 @@ const (
 
 // epoch does the work of one epoch.
 func (t *trip) epoch(ctx context.Context, c *Comm) error {
-	root, err := t.root(ctx, c)
+	root, committed, err := t.meet(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -107,30 +113,50 @@ func (t *trip) epoch(ctx context.Context, c *Comm) error {
 		return err
 	}
 	t.owns = owned
+	t.committed = committed
 	if err := t.state.Save(); err != nil {
 		return fmt.Errorf("ring: elastic: save the state: %w", err)
 	}
+	c.trip = t
 	return t.train(ctx, c)
 }
 
-// root returns the lowest rank that has the state. A process that was interrupted before its first
-// Sync has none: it must neither lead nor start anew.
-func (t *trip) root(ctx context.Context, c *Comm) (int, error) {
-	all := make([]int32, c.Size())
-	if err := AllGather(ctx, c, all, []int32{int32(t.owns)}); err != nil {
+// meet returns the lowest rank that has the state, and how many steps it has. A process that was
+// interrupted before its first Sync has none: it must neither lead nor start anew.
+func (t *trip) meet(ctx context.Context, c *Comm) (root int, committed int64, err error) {
+	all, err := t.exchange(ctx, c)
+	if err != nil {
 		if t.late {
 			t.owns = max(t.owns, heard)
 		}
-		return 0, err
+		return 0, 0, err
 	}
-	root := slices.Index(all, int32(owned))
+	root = slices.IndexFunc(all, func(r report) bool { return r.owns == owned })
 	switch {
 	case root >= 0:
 		t.owns = max(t.owns, heard)
-	case slices.Contains(all, int32(heard)):
-		return 0, ErrStateLost
-	default:
-		root = 0
+		committed, err = t.settle(all)
+		return root, committed, err
+	case slices.ContainsFunc(all, func(r report) bool { return r.owns == heard }):
+		return 0, 0, ErrStateLost
 	}
-	return root, nil
+	return 0, 0, nil
+}
+
+// exchange returns the reports of all ranks.
+func (t *trip) exchange(ctx context.Context, c *Comm) ([]report, error) {
+	const words = 3
+	own := []int64{int64(t.owns), t.committed, 0}
+	if t.voted != nil {
+		own[2] = 1
+	}
+	said := make([]int64, words*c.Size())
+	if err := AllGather(ctx, c, said, own); err != nil {
+		return nil, err
+	}
+	var all []report
+	for r := range slices.Chunk(said, words) {
+		all = append(all, report{owns: ownership(r[0]), committed: r[1], voted: r[2] != 0})
+	}
+	return all, nil
 }

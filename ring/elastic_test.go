@@ -38,6 +38,11 @@ type traveller struct {
 
 // embark starts a process that goes through so many passes over the samples.
 func embark(w *ringtest.World, host string, passes int) *traveller {
+	return embarkTo(w, host, func(ctx context.Context, p *traveller, c *ring.Comm) error { return p.train(ctx, c, passes) })
+}
+
+// embarkTo starts a process that trains.
+func embarkTo(w *ringtest.World, host string, train func(context.Context, *traveller, *ring.Comm) error) *traveller {
 	p := &traveller{
 		Member:  w.Add(host),
 		world:   w,
@@ -49,7 +54,7 @@ func embark(w *ringtest.World, host string, passes int) *traveller {
 	p.state = ring.States(ring.SliceState(p.counts), ring.ValueState(&p.steps), p.sampler)
 	go func() {
 		err := ring.Elastic(ctx, p.state, func(ctx context.Context, c *ring.Comm) error {
-			return p.train(ctx, c, passes)
+			return train(ctx, p, c)
 		},
 			ring.WithEnviron(ringtest.Lookup(p.Environ())))
 		cause := ""
