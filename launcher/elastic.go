@@ -30,11 +30,22 @@ type Elastic struct {
 	// lost. Processes wait for it; they do not start if it fails. nil: nothing is to be done.
 	Prepare func(context.Context, hostfile.Host) error
 
+	// Slow yields members that keep the others waiting. A spare takes the place of each, if one is
+	// ready. nil: none is replaced.
+	Slow <-chan SlowRank
+
 	// Prefix returns Options.Prefix for a plan that holds one rank; nil: there are no prefixes.
 	Prefix func(Plan) (func(rank, fd int, at time.Time) []byte, error)
 	// SaveAs replaces Options.SaveAs, which knows only the ranks at the start. rank is that of the
 	// process when it was started; nil: no stream has its own file.
 	SaveAs func(host string, rank Rank, fd int) string
+}
+
+// SlowRank is a rank that is slow.
+type SlowRank struct {
+	Rank int
+	Host string
+	Text string // how slow it is, after its name
 }
 
 // ElasticDriver is the part of the settings by which the driver decides.
@@ -70,6 +81,7 @@ func RunElastic(ctx context.Context, settings Elastic, opts Options) (Result, er
 	if err := j.stream(); err != nil {
 		return Result{}, err
 	}
+	j.hearOfSlow()
 	j.discover()
 	j.handle(hostsListed{settings.Hosts})
 	result := j.run(ctx)
@@ -234,6 +246,23 @@ func (j *elasticJob) discover() {
 			}
 			if polled.Changed {
 				j.post(hostsListed{polled.Hosts})
+			}
+		}
+	})
+}
+
+// hearOfSlow passes on which ranks are slow.
+func (j *elasticJob) hearOfSlow() {
+	if j.settings.Slow == nil {
+		return
+	}
+	j.wg.Go(func() {
+		for {
+			select {
+			case slow := <-j.settings.Slow:
+				j.post(slow)
+			case <-j.over:
+				return
 			}
 		}
 	})

@@ -51,6 +51,7 @@ func (j *elasticJob) announce(plan elastic.Plan) {
 		}
 		p.number(m)
 		j.setPrefix(p)
+		p.admitted.Store(true)
 		p.session.Out.SendMessage(wire.TypeEpoch, wire.Epoch{
 			Number:    plan.Epoch,
 			Key:       key,

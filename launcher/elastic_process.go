@@ -48,9 +48,10 @@ type elasticProcess struct {
 	failing error // why its agent announced its own end, or nil
 	lostBy  int   // epoch in which it reported the loss of another rank
 
-	conn   atomic.Pointer[connect.Conn] // nil: none yet
-	rank   atomic.Int64                 // current rank
-	prefix atomic.Pointer[func(rank, fd int, at time.Time) []byte]
+	conn     atomic.Pointer[connect.Conn] // nil: none yet
+	admitted atomic.Bool                  // whether it was in an epoch
+	rank     atomic.Int64                 // current rank
+	prefix   atomic.Pointer[func(rank, fd int, at time.Time) []byte]
 }
 
 var errStopped = errors.New("its start was abandoned")
@@ -164,6 +165,7 @@ func (j *elasticJob) launch(ctx context.Context, p *elasticProcess, at hostfile.
 		Index:  p.serial,
 		Host:   &PlannedHost{Host: at, Ranks: described.Ranks},
 		Number: func(int) int { return int(p.rank.Load()) },
+		Spare:  func() bool { return !p.admitted.Load() },
 	}); err != nil {
 		return nil, err
 	}

@@ -17,6 +17,7 @@ func (hostsListed) loopEvent() {}
 func (processUp) loopEvent()   {}
 func (processDown) loopEvent() {}
 func (hostFenced) loopEvent()  {}
+func (SlowRank) loopEvent()    {}
 
 func (j *elasticJob) handle(event event) {
 	switch e := event.(type) {
@@ -29,6 +30,13 @@ func (j *elasticJob) handle(event event) {
 	case hostFenced:
 		if e.host.losses == e.loss {
 			j.step(elastic.HostFenced{Host: e.host.host.Name})
+		}
+	case SlowRank:
+		if j.epoch == nil || e.Rank >= len(j.epoch.plan.Members) {
+			break
+		}
+		if m := j.epoch.plan.Members[e.Rank]; m.Host == e.Host { // else it was in an earlier epoch
+			j.step(elastic.Slow{Process: m.Process, Text: e.Text})
 		}
 	case processDown:
 		j.pause.without(e.process.serial)

@@ -115,6 +115,8 @@ func (d *Driver) Step(event Event, now time.Duration) []Action {
 		if h := d.host(e.Host); h != nil && h.lost {
 			d.hostFenced(h)
 		}
+	case Slow:
+		d.replace(e)
 	case UserStop:
 		d.stopAll(e.Code, "stopped", e.Now)
 	case Tick:

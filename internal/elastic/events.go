@@ -64,6 +64,11 @@ type (
 	}
 	// HostFenced: no process of the job is alive on a lost host.
 	HostFenced struct{ Host string }
+	// Slow: a member keeps the others waiting. A spare takes its place, if one is ready.
+	Slow struct {
+		Process
+		Text string // how slow it is
+	}
 	// UserStop: the user or a time limit ends the job.
 	UserStop struct {
 		Code int
@@ -81,6 +86,7 @@ func (Exited) event()      {}
 func (StartFailed) event() {}
 func (HostLost) event()    {}
 func (HostFenced) event()  {}
+func (Slow) event()        {}
 func (UserStop) event()    {}
 func (Spawned) event()     {}
 func (Tick) event()        {}

@@ -50,6 +50,7 @@ type process struct {
 	epoch  int           // current epoch, or the one that it was started for
 	rank   int           // rank in that epoch
 	spare  bool          // whether it may take the place of a member; it was in no epoch yet
+	slow   bool          // whether a spare is to take its place
 	since  int           // first whole epoch, as in candidate
 	began  time.Duration
 	up     bool // whether the process has run since upAt

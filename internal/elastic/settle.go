@@ -117,7 +117,7 @@ func (d *Driver) complete() {
 // welcome reports whether a process may stay.
 func (d *Driver) welcome(p *process) bool {
 	h := d.host(p.Host)
-	return p.life != stopping && h.usable(d.now) && p.Local < h.slots
+	return p.life != stopping && !p.slow && h.usable(d.now) && p.Local < h.slots
 }
 
 // finish waits for the other ranks after one has exited with 0.

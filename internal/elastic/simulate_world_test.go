@@ -246,6 +246,10 @@ func (w *world) harm() {
 		default:
 			if len(h.procs) > 0 && w.crashes {
 				p := h.procs[w.dice.IntN(len(h.procs))]
+				if w.oneIn(4) {
+					w.step(Slow{Process: p.Process, Text: "is slow"})
+					break
+				}
 				w.die(p, 1+w.dice.IntN(127), w.signal()*w.dice.IntN(2))
 			}
 		}

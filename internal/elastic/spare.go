@@ -1,6 +1,9 @@
 package elastic
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // spares returns the ready processes that may take the place of others, at most most of them, in
 // the order of hosts.
@@ -35,4 +38,17 @@ func (d *Driver) stopSpares() {
 			d.stop(p, false)
 		}
 	}
+}
+
+// replace makes a slow member leave the epoch, as one whose slot is not the job's any more, if a
+// spare is ready for its place. Its host rests, so that the next spare starts elsewhere if it can.
+func (d *Driver) replace(e Slow) {
+	p := d.find(e.Process)
+	if p == nil || !d.member(p) || d.phase != Working || d.unaware || len(d.spares(1)) == 0 {
+		return
+	}
+	p.slow = true
+	wait := d.host(p.Host).rest(d.cfg.Cooldown, d.cfg.Random(), d.now)
+	d.note(NoteAside, p.Host, "rank %d on %s %s: a spare takes its place, and host %s gets no new ranks for %v", p.rank,
+		p.Host, e.Text, p.Host, wait.Round(time.Second))
 }

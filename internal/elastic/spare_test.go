@@ -3,6 +3,7 @@ package elastic
 import (
 	"errors"
 	"testing"
+	"time"
 )
 
 func TestSpareTakesThePlaceOfARank(t *testing.T) {
@@ -24,6 +25,34 @@ func TestSpareTakesThePlaceOfARank(t *testing.T) {
 	p.expect("stop b1")
 	p.exit(143, "b1")
 	p.expect("end 0")
+}
+
+// A member that is slow leaves at its next commit, if a spare is ready, which takes its place. Its
+// host rests before it gets the next spare.
+func TestSlowRankIsReplacedByASpare(t *testing.T) {
+	p := newPlay(t, Config{NP: 2, Max: 2, Spares: 1}, "a:1,b:1,c:1")
+	p.ready()
+	p.join()
+	p.expect("start a0 as 0/2; start b0 as 1/2; epoch 1: a0 b0; start c0 as 2/3")
+	slow := Slow{Process: p.live[slot("b0")], Text: "is slow"}
+	p.step(slow)
+	p.expect("nothing") // no spare is ready
+	p.ready("c0")
+	p.expect("nothing")
+	p.step(slow)
+	p.expect("interrupt")
+	p.step(slow)
+	p.park("b0")
+	p.expect("nothing")
+	p.park("a0")
+	p.expect("stop b0; epoch 3: a0 c0")
+	p.exit(143, "b0")
+	p.join()
+	p.expect("nothing") // b rests
+	p.wait(10 * time.Second)
+	p.expect("start b0 as 2/3")
+	p.step(Slow{Process: p.live[slot("b0")], Text: "is slow"}) // a spare is none
+	p.expect("nothing")
 }
 
 func TestSparesComeAndGo(t *testing.T) {

@@ -57,6 +57,9 @@ type Identity struct {
 	// Number returns the number of a rank of the host in the job now; nil: it is the same. Safe for
 	// concurrent use.
 	Number func(rank int) int
+	// Spare reports whether the process waits for its first epoch; nil: it does not. Safe for
+	// concurrent use.
+	Spare func() bool
 }
 
 // Owns reports whether a rank is the host's.

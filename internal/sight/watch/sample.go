@@ -23,6 +23,7 @@ type Sample struct {
 const (
 	Waiting = "-"     // no reading yet
 	Ended   = "ended" // see Exit
+	Spare   = "spare" // it waits for its first epoch
 )
 
 // Rank is a rank, with its descendants. Values without a unit of time are now, others per second

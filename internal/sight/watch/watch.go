@@ -23,6 +23,7 @@ type Agent interface {
 	Host() string                 // the host's name
 	Owns(rank int) bool           // whether a rank is the agent's
 	RankNow(rank int) int         // current number of a rank of the agent
+	Spare() bool                  // whether the process waits for its first epoch
 	Placements() []wire.Placement // placements of the agent's ranks
 	// Readings passes lines of [wire.Reading] to took, in pieces, until the readings or ctx end, or
 	// took fails.
@@ -267,6 +268,9 @@ func (s *Sample) add(f *feed, now time.Time, elastic bool) {
 		if elastic || number >= s.Size && f.agent.Owns(number) { // a spawned rank
 			s.Ranks = append(s.Ranks, Rank{Rank: f.agent.RankNow(number), Host: name})
 			s.Ranks[len(s.Ranks)-1].fill(f, number)
+			if f.agent.Spare() {
+				s.Ranks[len(s.Ranks)-1].State = Spare
+			}
 		} else if at, known := slices.BinarySearchFunc(s.Ranks, number, func(r Rank, n int) int {
 			return cmp.Compare(r.Rank, n)
 		}); known && s.Ranks[at].Exit == nil {

@@ -23,12 +23,14 @@ type host struct {
 	ranks  []int
 	places []wire.Placement
 	now    int // the number of its ranks
+	spare  bool
 }
 
 func (h *host) Index() int                   { return h.index }
 func (h *host) Host() string                 { return h.name }
 func (h *host) Owns(rank int) bool           { return slices.Contains(h.ranks, rank) }
 func (h *host) RankNow(int) int              { return h.now }
+func (h *host) Spare() bool                  { return h.spare }
 func (h *host) Placements() []wire.Placement { return h.places }
 
 func (h *host) Readings(context.Context, time.Duration, func(data []byte) error) error { return nil }

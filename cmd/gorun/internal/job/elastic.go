@@ -86,6 +86,7 @@ func (r *run) elasticRequest() launcher.Elastic {
 			Cooldown:    e.Cooldown,
 			Random:      rand.Float64,
 		},
+		Slow: r.slow,
 	}
 	if e.Cooldown[0] > 0 || e.Horovodrun { // an explicit cooldown replaces the limit on changes
 		w.Changes = math.MaxInt

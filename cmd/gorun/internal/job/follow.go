@@ -52,7 +52,8 @@ func (r *run) follow(ctx context.Context, hosts hostRequests, hang *hangReporter
 	if r.o.OnEnd != "" {
 		r.followers = append(r.followers, &endCommand{run: r, id: control.id(), began: time.Now()})
 	}
-	if r.o.Summary || r.o.Watch.Given() {
+	if r.o.Summary || r.o.Watch.Given() || r.o.Elastic.ReplaceSlow > 0 {
+		slow := publish.Slow{Times: float64(r.o.Elastic.ReplaceSlow), Tell: r.slow}
 		var err error
 		if hang.published, err = publish.Open(r.o.Watch, record.Run{
 			Name:    r.o.Control.Name,
@@ -60,7 +61,7 @@ func (r *run) follow(ctx context.Context, hosts hostRequests, hang *hangReporter
 			Size:    r.plan.Size,
 			Places:  places(r.o, r.plan),
 			Began:   time.Now(),
-		}, hosts.watched, control.id, r.console); err != nil {
+		}, hosts.watched, control.id, slow, r.console); err != nil {
 			return err
 		}
 		r.followers = append(r.followers, hang.published)
@@ -94,7 +95,7 @@ func (r *run) follow(ctx context.Context, hosts hostRequests, hang *hangReporter
 // conclusion prints how the job ended, and with --summary what the ranks used.
 type conclusion struct {
 	*run
-	published *publish.Publishing // nil: no --summary, --metrics or --record
+	published *publish.Publishing // nil: no --summary, --metrics, --record or --replace-slow
 }
 
 // Event ends the ranks' last line before messages about files that come back.

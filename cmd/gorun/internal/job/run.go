@@ -38,7 +38,8 @@ type run struct {
 	env       environment
 	tools     tool.Decision
 	opts      launcher.Options
-	followers []follower // oldest first
+	followers []follower             // oldest first
+	slow      chan launcher.SlowRank // those that spares may replace
 }
 
 // Run plans and runs a job, and returns gorun's exit code.
@@ -53,6 +54,7 @@ func Run(ctx context.Context, o *settings.Options, programs []program, io Stream
 		console: console,
 		screen:  ui.FindScreen(io.In, io.Out),
 		tools:   tool.Decision{Here: -1},
+		slow:    make(chan launcher.SlowRank, 1),
 	}
 	if err := r.prepare(ctx, programs); err != nil {
 		return 0, err

@@ -33,6 +33,7 @@ type watchedAgent struct{ *session.Session }
 func (a watchedAgent) Index() int                   { return a.Session.Index }
 func (a watchedAgent) Host() string                 { return a.Session.Host.Name }
 func (a watchedAgent) Placements() []wire.Placement { return a.Ready.Places }
+func (a watchedAgent) Spare() bool                  { return a.Identity.Spare != nil && a.Identity.Spare() }
 
 func (a watchedAgent) Readings(ctx context.Context, every time.Duration, took func(data []byte) error) error {
 	e, err := a.Ask(wire.Ask{Kind: wire.AskWatch, Every: every})

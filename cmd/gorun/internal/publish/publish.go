@@ -32,7 +32,7 @@ type Publishing struct {
 
 // Open begins --metrics and --record of a job that w watches, and looks for stragglers. id returns
 // the job's id, or "". The caller ends w and then closes the result.
-func Open(to settings.Watch, run record.Run, w *watch.Watch, id func() string,
+func Open(to settings.Watch, run record.Run, w *watch.Watch, id func() string, slow Slow,
 	console *ui.UI) (*Publishing, error) {
 	target, err := openMetrics(to.Metrics, console)
 	if err != nil {
@@ -63,7 +63,7 @@ func Open(to settings.Watch, run record.Run, w *watch.Watch, id func() string,
 			p.recorder.Close(id(), p.end.Code(), p.end.Reason(), last)
 		})
 	}
-	p.wg.Go(func() { p.late.follow(w, console, p.straggles) })
+	p.wg.Go(func() { p.late.follow(w, console, p.straggles, slow) })
 	if target != nil {
 		p.wg.Go(func() {
 			export(target, w, func() metrics.Job { return metrics.Job{ID: id(), Name: run.Name} }, console)

@@ -10,10 +10,29 @@ import (
 	"github.com/gorun/gorun/cmd/gorun/internal/ui"
 	"github.com/gorun/gorun/internal/sight/watch"
 	"github.com/gorun/gorun/internal/sight/watch/straggler"
+	"github.com/gorun/gorun/launcher"
 )
 
 // lookTime is the interval of samples in the search for stragglers.
 const lookTime = 5 * time.Second
+
+// Slow is which stragglers the launcher is told of.
+type Slow struct {
+	Times float64 // how many times as long as the others they take, at least; 0: none
+	Tell  chan<- launcher.SlowRank
+}
+
+// tell tells the launcher of a straggler. If it is busy, the next sample tells it again.
+func (s Slow) tell(late straggler.Finding) {
+	if s.Times == 0 || late.By != straggler.Collectives || late.Times() < s.Times {
+		return
+	}
+	text := fmt.Sprintf("takes %.1f times as long as the others", late.Times())
+	select {
+	case s.Tell <- launcher.SlowRank{Rank: late.Rank, Host: late.Host, Text: text}:
+	default:
+	}
+}
 
 // lateness finds stragglers and reports them.
 type lateness struct {
@@ -21,8 +40,10 @@ type lateness struct {
 	finder straggler.Finder
 }
 
-// follow searches until the job ends. notify gets each finding and the note about it.
-func (l *lateness) follow(w *watch.Watch, console *ui.UI, notify func(straggler.Finding, string)) {
+// follow searches until the job ends. notify gets each finding and the note about it, and slow the
+// stragglers of each sample.
+func (l *lateness) follow(w *watch.Watch, console *ui.UI, notify func(straggler.Finding, string),
+	slow Slow) {
 	_ = w.Follow(context.Background(), func(time.Duration) time.Duration {
 		return lookTime
 	}, func(s watch.Sample) error {
@@ -30,6 +51,9 @@ func (l *lateness) follow(w *watch.Watch, console *ui.UI, notify func(straggler.
 			text := lateText(late)
 			console.Notef("%s", text)
 			notify(late, text)
+		}
+		for _, late := range l.now() {
+			slow.tell(late)
 		}
 		return nil
 	})
@@ -57,6 +81,12 @@ func (l *lateness) add(s watch.Sample) []straggler.Finding {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.finder.Add(s)
+}
+
+func (l *lateness) now() []straggler.Finding {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.finder.Now()
 }
 
 // Waits returns for each rank the part of the time in which the others waited for it in

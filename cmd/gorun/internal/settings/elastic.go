@@ -26,6 +26,7 @@ type ElasticOptions struct {
 	Resets       resetLimit
 	Restarts     count
 	Spares       count
+	ReplaceSlow  multiple
 	Wait         Seconds
 	Cooldown     cooldown
 	Horovodrun   bool // decide as horovodrun does, by whose words the job was started
@@ -67,6 +68,8 @@ func (o *Options) checkElastic(npSet bool) error {
 	case e.Spares > 0 && (e.Restarts > 0 || e.Horovodrun):
 		return faultOf("spares", "leave one of them out", "cannot be combined with --max-restarts or horovodrun's "+
 			"rules")
+	case e.ReplaceSlow > 0 && e.Spares == 0:
+		return faultOf("replace-slow", "add --spares 1, and a slot for it", ": there is no spare to take a rank's place")
 	case !e.Given() && e.Resets.Limit > 0:
 		return faultOf("reset-limit", "add --min-np or --host-discovery-script", ": the job is not elastic")
 	case !e.Given():
@@ -147,6 +150,27 @@ func (r *resetLimit) Set(text string) error {
 			return errors.New("expected N/DURATION, for example 10/1h")
 		}
 	}
+	return nil
+}
+
+// multiple is how many times as long as others something takes.
+type multiple float64
+
+func (m *multiple) Type() string { return "K" }
+
+func (m *multiple) String() string {
+	if *m == 0 {
+		return ""
+	}
+	return strconv.FormatFloat(float64(*m), 'g', -1, 64)
+}
+
+func (m *multiple) Set(text string) error {
+	k, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(k >= 1.2 && k <= 1e6) {
+		return errors.New("expected how many times as long as others a rank takes, from 1.2, for example 1.5")
+	}
+	*m = multiple(k)
 	return nil
 }
 

@@ -48,6 +48,9 @@ type Finding struct {
 	By   Basis
 }
 
+// Times returns how many times as long as the others the rank takes for its part of the work.
+func (f Finding) Times() float64 { return 1 / (1 - min(f.Cost, 0.99)) }
+
 // Finder finds stragglers in the samples of a job. The zero Finder is ready for use.
 type Finder struct {
 	pids   map[int]int // process IDs by rank
@@ -73,7 +76,7 @@ func (f *Finder) Add(s watch.Sample) []Finding {
 	p := point{s.At, map[int]float64{}}
 	pids := map[int]int{}
 	hosts := map[int]string{}
-	for _, r := range s.Ranks {
+	for _, r := range members(s) {
 		if basis == "" {
 			f.recent = nil
 			f.slow = map[int]Finding{} // those that are left wait for another reason
@@ -105,12 +108,18 @@ func (f *Finder) Add(s watch.Sample) []Finding {
 	return f.news(hosts)
 }
 
+// members returns the ranks for which others may wait.
+func members(s watch.Sample) []watch.Rank {
+	return slices.DeleteFunc(slices.Clone(s.Ranks), func(r watch.Rank) bool { return r.State == watch.Spare })
+}
+
 // basisOf returns the evidence that is available for the ranks, or "" if none is: some ranks have
 // ended, or only some use ring.
 func basisOf(s watch.Sample) Basis {
 	ring := 0
 	gpus := 0
-	for _, r := range s.Ranks {
+	ranks := members(s)
+	for _, r := range ranks {
 		if r.Exit != nil || r.PID == 0 {
 			return ""
 		}
@@ -121,7 +130,7 @@ func basisOf(s watch.Sample) Basis {
 			gpus++
 		}
 	}
-	switch n := len(s.Ranks); {
+	switch n := len(ranks); {
 	case ring == n:
 		return Collectives
 	case ring > 0, n < leastRanks:
