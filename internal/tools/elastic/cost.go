@@ -15,50 +15,74 @@ const (
 	costSteps = 200 // of each job whose steps are compared
 )
 
-// cost compares the steps of a training that loses none with those of a plain one, on hosts that
-// both use in turn.
+// way is one of the trainings whose steps are compared.
+type way struct {
+	name  string
+	flags string
+	how   string // as steps.py knows it
+}
+
+// cost compares the steps of a training that loses none with those of a plain one, and of a plain
+// one that adds in the order of ranks, on hosts that they use in turn.
 func (r *resilient) cost(ctx context.Context, turns int) (err error) {
 	c, err := r.hosts(ctx, 2)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	flags := map[string]string{"plain": "-H f1:2,f2:2", "resilient": "--min-np 4 --max-np 4 -H f1:2,f2:2"}
-	var ratios []float64
-	for turn := range turns {
-		order := []string{"plain", "resilient"}
-		if turn%2 == 1 {
-			slices.Reverse(order)
-		}
-		took := map[string]time.Duration{}
-		for _, how := range order {
-			if took[how], err = r.stepTime(ctx, c, flags[how], how); err != nil {
-				return err
-			}
-		}
-		ratios = append(ratios, took["resilient"].Seconds()/took["plain"].Seconds())
-		fmt.Printf("a step: %.2f ms, plain %.2f ms, ratio %.4f\n", 1e3*took["resilient"].Seconds(),
-			1e3*took["plain"].Seconds(), ratios[turn])
+	const fixed = "-H f1:2,f2:2"
+	ways := []way{
+		{"plain", fixed, "plain"},
+		{"plain, in the order of ranks", fixed + " -x RING_ORDER=rank", "plain"},
+		{"resilient", "--min-np 4 --max-np 4 " + fixed, "resilient"},
 	}
-	slices.Sort(ratios)
-	quartile := func(q int) float64 { return ratios[(len(ratios)-1)*q/4] }
-	fmt.Printf("step time of gorun.torch.Resilient over that of plain DistributedDataParallel, %d turns: median %.4f, "+
-		"quartiles %.4f and %.4f\n", turns, quartile(2), quartile(1), quartile(3))
+	took := map[string][]spent{}
+	for turn := range turns {
+		for i := range ways {
+			w := ways[(i+turn)%len(ways)]
+			s, err := r.stepTime(ctx, c, w)
+			if err != nil {
+				return fmt.Errorf("%s: %w", w.name, err)
+			}
+			took[w.name] = append(took[w.name], s)
+			fmt.Printf("a step, %s: %.2f ms, of which processors %.2f ms\n", w.name, 1e3*s.wall.Seconds(),
+				1e3*s.processor.Seconds())
+		}
+	}
+	compare("the order of ranks", took[ways[1].name], took[ways[0].name])
+	compare("gorun.torch.Resilient beside the order", took[ways[2].name], took[ways[1].name])
+	compare("gorun.torch.Resilient", took[ways[2].name], took[ways[0].name])
 	return nil
 }
 
-// stepTime returns the median time of a step of one job.
-func (r *resilient) stepTime(ctx context.Context, c *lab.Cluster, flags, how string) (took time.Duration, err error) {
-	j, err := r.start(ctx, c, r.gorun(flags, r.script, how, "FOLDER")...)
+// compare prints how much longer the steps of one training took than those of another one, turn by
+// turn.
+func compare(what string, these, those []spent) {
+	ratio := func(of func(spent) time.Duration) string {
+		var all []float64
+		for turn := range these {
+			all = append(all, of(these[turn]).Seconds()/of(those[turn]).Seconds())
+		}
+		slices.Sort(all)
+		quartile := func(q int) float64 { return all[(len(all)-1)*q/4] }
+		return fmt.Sprintf("median %.4f, quartiles %.4f and %.4f", quartile(2), quartile(1), quartile(3))
+	}
+	fmt.Printf("%s, %d turns, ratio of step times: %s; of processor times: %s\n", what, len(these),
+		ratio(func(s spent) time.Duration { return s.wall }), ratio(func(s spent) time.Duration { return s.processor }))
+}
+
+// stepTime returns what a step of one job takes.
+func (r *resilient) stepTime(ctx context.Context, c *lab.Cluster, w way) (s spent, err error) {
+	j, err := r.start(ctx, c, r.gorun(w.flags, r.script, w.how, "FOLDER")...)
 	if err != nil {
-		return 0, err
+		return spent{}, err
 	}
 	defer func() { err = errors.Join(err, j.Close()) }()
 	return j.medianStep(warmSteps + costSteps)
 }
 
-// medianStep waits until a process has done so many steps and returns the median time of one.
-func (j *job) medianStep(steps int) (took time.Duration, err error) {
+// medianStep waits until a process has done so many steps and returns the median of what one takes.
+func (j *job) medianStep(steps int) (s spent, err error) {
 	var all []done
 	enough := func() bool {
 		for _, all = range j.steps() {
@@ -69,12 +93,17 @@ func (j *job) medianStep(steps int) (took time.Duration, err error) {
 		return false
 	}
 	if !j.Await(startLimit+time.Duration(steps)*time.Second, enough) {
-		return 0, fmt.Errorf("%d steps were not done: %s", steps, j.said())
+		return spent{}, fmt.Errorf("%d steps were not done: %s", steps, j.said())
 	}
-	var times []time.Duration
+	var wall, processor []time.Duration
 	for i := warmSteps + 1; i < len(all); i++ {
-		times = append(times, all[i].at.Sub(all[i-1].at))
+		wall = append(wall, all[i].at.Sub(all[i-1].at))
+		processor = append(processor, all[i].processor-all[i-1].processor)
 	}
-	slices.Sort(times)
-	return percentile(times, 50), nil
+	slices.Sort(wall)
+	slices.Sort(processor)
+	return spent{percentile(wall, 50), percentile(processor, 50)}, nil
 }
+
+// spent is what a step of one rank takes: by the clock, and of processors.
+type spent struct{ wall, processor time.Duration }

@@ -27,7 +27,8 @@ type done struct {
 	process
 	at          time.Time
 	step, epoch int
-	size        int // of the job
+	size        int           // of the job
+	processor   time.Duration // time that the process has used until then
 }
 
 // steps returns what the processes of a job have done, each in order.
@@ -43,9 +44,10 @@ func (j *job) steps() (all map[process][]done) {
 		}
 		lines := bufio.NewScanner(text)
 		for lines.Scan() {
-			var at float64
+			var at, processor float64
 			d := done{process: p}
-			if n, _ := fmt.Sscan(lines.Text(), &at, &d.step, &d.epoch, &d.size); n == 4 {
+			if n, _ := fmt.Sscan(lines.Text(), &at, &d.step, &d.epoch, &d.size, &processor); n == 5 {
+				d.processor = time.Duration(processor * 1e9)
 				d.at = time.UnixMicro(int64(at * 1e6))
 				all[p] = append(all[p], d)
 			}

@@ -2,7 +2,7 @@
 
 HOW is resilient (gorun.torch.Resilient, with MB of state besides the model's), plain (the same without it), checkpoints (for torchrun: every
 10 steps) or horovod (elastic, with a commit in each step). It trains until it is killed. A step sleeps for 40 ms, as one that waits for an
-accelerator. Each process writes "time step epoch size" to FOLDER/steps-HOST-PID after each step that holds, and makes
+accelerator. Each process writes "time step epoch size processor-time" to FOLDER/steps-HOST-PID after each step that holds, and makes
 FOLDER/ready-HOST-PID before its first."""
 import itertools
 import os
@@ -23,7 +23,7 @@ def ready():
 
 
 def holds(step, epoch, size):
-    steps.write("%.6f %d %d %d\n" % (time.time(), step, epoch, size))
+    steps.write("%.6f %d %d %d %.6f\n" % (time.time(), step, epoch, size, time.process_time()))
 
 
 def train(model, optimizer, batch):

@@ -103,7 +103,7 @@ func (r *resilient) share(ctx context.Context, who contender, window time.Durati
 		}
 	}
 	says = fmt.Sprintf(", %d ranks killed%s", kills, says)
-	return float64(j.furthest()-before) * step.Seconds() / window.Seconds(), says, ctx.Err()
+	return float64(j.furthest()-before) * step.wall.Seconds() / window.Seconds(), says, ctx.Err()
 }
 
 // furthest returns the highest step that was done.
