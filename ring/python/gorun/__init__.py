@@ -15,6 +15,7 @@ from ._run import JobError, run
 from ._stacks import offer as _offer
 from .errors import (
     ClosedError,
+    CorruptedError,
     DuplicateError,
     ForkedError,
     GorunError,
@@ -45,6 +46,6 @@ def __getattr__(name: str) -> str:
 
 
 __all__ = [
-    "ClosedError", "DuplicateError", "ForkedError", "GorunError", "HostsUpdatedInterrupt", "InternalError", "InvalidError", "JobError", "MismatchError",
+    "ClosedError", "CorruptedError", "DuplicateError", "ForkedError", "GorunError", "HostsUpdatedInterrupt", "InternalError", "InvalidError", "JobError", "MismatchError",
     "NoGPUError", "NotInitializedError", "PeerError", "StateLostError", "TimeoutExpired", "run",
 ]  # fmt: skip

@@ -55,6 +55,10 @@ class StateLostError(GorunError):
     """No remaining rank has the state of the elastic job. Start it again, from a checkpoint if there is one."""
 
 
+class CorruptedError(GorunError):
+    """Ranks that should have the same parameters have others. The text names them."""
+
+
 class HostsUpdatedInterrupt(RuntimeError):
     """Hosts of an elastic job have joined or will leave: the ranks continue in another epoch. Not a failure."""
 

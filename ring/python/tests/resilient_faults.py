@@ -4,7 +4,7 @@ The points are forward, backward, agreement, agreed (all ranks have voted), opti
 forward has begun; random70 is 70 ms after that), and those of a transfer: holder and receiver, with the number of the epoch for that of the step, or later: not when the job begins. RANK may be any.
 The faults are kill (the default), segv, and host: a file FOLDER/host-… names the host, and the rank waits until it is empty, since somebody else harms the
 host. At await nobody dies: the rank waits until new ranks are ready, or, at await with a number, until so many processes have come to
-their first step.
+their first step. At flip a bit of a parameter changes at the end of the step. From slow on, each step of that process takes 0.2 s more.
 """
 
 import os
@@ -35,16 +35,22 @@ def planned(point, run, at=None):
 
 def may_die(point, run, at=None):
     for delay, fault, name in planned(point, run, at):
-        try:
-            os.close(os.open(os.path.join(folder, name), os.O_CREAT | os.O_EXCL))
-        except FileExistsError:
+        if not once(name, run):
             return
-        print("dies: %s of rank %d on %s" % (name, run._job.rank, os.uname().nodename), flush=True)
         if point == "random":
             delay = float(delay or random.SystemRandom().uniform(0, 200)) / 1000
             threading.Timer(delay, happen, (fault, name)).start()
         else:
             happen(fault, name)
+
+
+def once(name, run):
+    try:
+        os.close(os.open(os.path.join(folder, name), os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return False
+    print("dies: %s of rank %d on %s" % (name, run._job.rank, os.uname().nodename), flush=True)
+    return True
 
 
 def happen(fault, name):
@@ -65,6 +71,7 @@ class Dying(resilient.Resilient):
         for point in ("random", "forward"):
             self.model.register_forward_pre_hook(lambda *_, point=point: may_die(point, self))
         self.optimizer.register_step_post_hook(lambda *_: may_die("optimizer", self))
+        self.optimizer.register_step_post_hook(lambda *_: may_flip(self))
         vote = self._job.vote
 
         def dying_vote(copied):
@@ -101,7 +108,20 @@ def entered():
     return sum(name.startswith("entered-") for name in os.listdir(folder))
 
 
+def may_flip(run):
+    for _, _, name in planned("flip", run):
+        if once(name, run):
+            parameter = next(run.model.parameters())
+            local = getattr(parameter, "to_local", lambda: parameter)().detach()
+            local.view(-1).view(torch.int32)[0] ^= 1 << 20
+
+
 def wait(run):
+    for _, _, name in planned("slow", run):
+        if once(name, run):
+            run.slow = True
+    if getattr(run, "slow", False):
+        time.sleep(0.2)
     for number, _, _ in planned("await", run):
         while not (entered() >= int(number) if number else _job.joined().hosts_updated()):
             time.sleep(0.05)

@@ -25,7 +25,7 @@ from .. import _job, _ring, errors
 from .._ledger import OWNED, Decision, Ledger, Said
 from .._places import holders
 from ..torch_backend.renewal import Renewable, RenewableEngine
-from . import _shards
+from . import _checks, _shards
 from ._batches import Batches, refuse
 from ._copies import Copies
 from ._transfer import MOST, broadcast, transfer
@@ -64,15 +64,31 @@ class Resilient:
 
     copies=1, of a sharded model: each rank's shard is also kept in the memory of a rank of another host, after every copy_every steps. If
     no other rank has a lost shard, all ranks go back to the step of its newest copy.
+
+    check_every=N: after every N steps replicas compare their parameters. A rank whose bits differ from those of most raises CorruptedError,
+    so that another one takes its place. Where no bits have a majority, all raise it with undecided="end", and go on with a warning with "warn".
     """
 
-    def __init__(self, model: Any, optimizer: Any, scheduler: Any = None, copies: int = 0, copy_every: int = 1) -> None:
+    def __init__(
+        self,
+        model: Any,
+        optimizer: Any,
+        scheduler: Any = None,
+        copies: int = 0,
+        copy_every: int = 1,
+        check_every: int = 0,
+        undecided: str = "end",
+    ) -> None:
+        if check_every < 0 or undecided not in ("end", "warn"):
+            raise errors.InvalidError('gorun: Resilient takes check_every of at least 0, and undecided="end" or "warn"')
         self.model, self.optimizer, self.scheduler = model, optimizer, scheduler
         self._job = _job_of(model)
         shards = _shards.shards_of(model, self._job.size) if self._job.heals else None
         self._ledger = Ledger(shards)
         self._copies = _copies_of(copies, copy_every, self._ledger) if self._job.heals else None
         self._copy_every, self._copy_due = copy_every, False
+        self._check_every, self._check_due = check_every if self._job.heals else 0, False
+        self._warns = undecided == "warn"
         self._there = False  # this rank has reached the position of the job
         self._calls = 0  # of steps()
         self._at = _Position(self._job.size)
@@ -175,8 +191,10 @@ class Resilient:
     # Its parameters have no annotations: DDP compares them with types, which those of later Pythons are not.
     def _reduce(self, state, bucket):  # type: ignore[no-untyped-def]
         """Adds the gradients of all ranks, each with the weight of its samples."""
-        gradients = bucket.buffer().mul_(self._weight)
-        return dist.all_reduce(gradients, group=self.model.process_group, async_op=True).get_future().then(_first)
+        gradients, op = bucket.buffer(), dist.ReduceOp.AVG
+        if not self._job.heals or self._weight * self._job.size != 1:  # alike on all ranks
+            gradients, op = gradients.mul_(self._weight), dist.ReduceOp.SUM
+        return dist.all_reduce(gradients, op, group=self.model.process_group, async_op=True).get_future().then(_first)
 
     def _weigh(self, gradients: torch.Tensor) -> None:
         """Gives gradients of which all ranks then take the average the weight of this rank's samples."""
@@ -206,6 +224,7 @@ class Resilient:
         if agreed:
             commit()
             self._ledger.commit()
+            self._check_due = self._check_every > 0 and self._ledger.committed % self._check_every == 0
             self._copy_due = self._job.all_copied and self._ledger.committed - self._ledger.kept.whole[1] >= self._copy_every
 
     def _vote(self) -> bool:
@@ -276,6 +295,8 @@ class Resilient:
             try:
                 if self._decision is not None:
                     self._restore(self._decision)
+                if self._check_due:
+                    self._check()
                 if self._copies is not None:
                     self._copy(self._copies)
                 break
@@ -304,7 +325,26 @@ class Resilient:
             if rank in send.receivers:
                 self._take(state)
         self._decision = None
+        self._check_due = False  # new ranks have none due
         self._copy_due = True
+
+    def _check(self) -> None:
+        """Compares the parameters of all ranks."""
+        self._check_due = False
+        verdict = _checks.judge(self._job.gather(_checks.checksum(self.model)), self._ledger.shards)
+        step, rank = self.step, self._job.rank
+        if rank in verdict.wrong:
+            raise errors.CorruptedError(
+                "gorun: after step %d the parameters of rank %d on %s differ from those of most ranks: its memory or processor may be faulty. It ends,"
+                " and another process takes its place" % (step, rank, self._job.host)
+            )
+        if verdict.undecided:
+            ranks = ", ".join(map(str, verdict.undecided))
+            text = "gorun: after step %d the ranks %s have different parameters, and none has those of most" % (step, ranks)
+            if not self._warns:
+                raise errors.CorruptedError(text + ": start the job again, from a checkpoint of an earlier step")
+            if rank == verdict.undecided[0]:
+                warnings.warn(text, stacklevel=2)
 
     def _copy(self, copies: Copies) -> None:
         """Begins to copy the state if that is due. At the beginning of a pass it waits for the copies of all ranks, so that none goes back to
@@ -402,11 +442,25 @@ def _first(future: "torch.futures.Future[Any]") -> torch.Tensor:
 
 def _seed(*what: Any) -> None:
     number = int.from_bytes(hashlib.sha256(repr(what).encode()).digest()[:8], "big")
-    torch.manual_seed(number)
+    _seed_torch(number)
     random.seed(number)
     numpy = sys.modules.get("numpy")
     if numpy is not None:
         numpy.random.seed(number % 2**32)
+
+
+def _seed_torch(number: int) -> None:
+    """torch.manual_seed, which formats the stack for each kind of device that is not initialized, is too slow for each step without devices."""
+    if _has_accelerator():
+        torch.manual_seed(number)
+    else:
+        torch.default_generator.manual_seed(number)
+
+
+@functools.lru_cache(maxsize=None)
+def _has_accelerator() -> bool:
+    known: Any = getattr(torch, "accelerator", None)
+    return known is None or bool(known.is_available())
 
 
 # The ranks of a training.
@@ -501,6 +555,10 @@ class _Elastic:
         return 0 if job is None else job.epoch
 
     @property
+    def host(self) -> str:
+        return self.engine.comm.host
+
+    @property
     def hosts(self) -> List[int]:
         """A number for the host of each rank."""
         assert self.engine.places is not None  # the model is sharded
@@ -530,15 +588,20 @@ class _Elastic:
     def exchange(self, said: Said) -> List[Said]:
         """What all ranks say, by rank."""
         mine = json.dumps(said).encode()
-        sizes, size = (ctypes.c_int64 * self.size)(), ctypes.c_int64(len(mine))
-        self._allgather(_ring.INT64, ctypes.addressof(sizes), [1] * self.size, ctypes.addressof(size))
+        sizes = self.gather(len(mine))
         everyone, sent = ctypes.create_string_buffer(sum(sizes)), ctypes.create_string_buffer(mine, len(mine))
-        self._allgather(_ring.UINT8, ctypes.addressof(everyone), list(sizes), ctypes.addressof(sent))
+        self._allgather(_ring.UINT8, ctypes.addressof(everyone), sizes, ctypes.addressof(sent))
         ends = list(itertools.accumulate(sizes, initial=0))
         return [_said(json.loads(everyone.raw[begin:end])) for begin, end in zip(ends, ends[1:])]
 
     def _allgather(self, dtype: int, dst: int, counts: List[int], src: int) -> None:
         self.comm.run(_ring.call(_ring.ALLGATHER, dtype, dst=dst, dst_count=sum(counts), src=src, src_count=counts[self.rank], counts=counts))
+
+    def gather(self, number: int) -> List[int]:
+        """The number of each rank, below 2**63."""
+        numbers, mine = (ctypes.c_int64 * self.size)(), ctypes.c_int64(number)
+        self._allgather(_ring.INT64, ctypes.addressof(numbers), [1] * self.size, ctypes.addressof(mine))
+        return list(numbers)
 
     def vote(self, copied: bool) -> bool:
         """Says that this rank can complete the step, and hears whether all can. They hear together of ranks that will come or go, and whether
