@@ -23,22 +23,27 @@ const (
 // kill is what happens in one trial, at a point of a step of a rank.
 type kill struct {
 	seed              uint64
+	program           string // of examples/resilient
 	fault             string // kill, segv, cut or lost
 	point             string // see resilient_faults.py
 	step, rank, delay int
 }
+
+// programs returns the trainings that take turns: of text and of images.
+func programs() []string { return []string{"train.py", "images.py"} }
 
 // drawKill returns the trial of a seed.
 func drawKill(seed uint64) kill {
 	random := rand.New(rand.NewPCG(seed, 50))
 	pick := func(words ...string) string { return words[random.IntN(len(words))] }
 	return kill{
-		seed:  seed,
-		fault: pick("kill", "segv", "cut", "lost"),
-		point: pick("forward", "backward", "agreement", "agreed", "optimizer", "random", "holder", "receiver"),
-		step:  3 + random.IntN(killSteps-5),
-		rank:  random.IntN(4),
-		delay: random.IntN(200),
+		seed:    seed,
+		program: programs()[seed%2],
+		fault:   pick("kill", "segv", "cut", "lost"),
+		point:   pick("forward", "backward", "agreement", "agreed", "optimizer", "random", "holder", "receiver"),
+		step:    3 + random.IntN(killSteps-5),
+		rank:    random.IntN(4),
+		delay:   random.IntN(200),
 	}
 }
 
@@ -82,16 +87,20 @@ func (k kill) String() string {
 	case k.point == "random":
 		at = fmt.Sprintf("%d ms into step %d, rank %d", k.delay, k.step, k.rank)
 	}
-	return fmt.Sprintf("seed %d: %s, %s", k.seed, k.fault, at)
+	return fmt.Sprintf("seed %d: %s, %s, %s", k.seed, k.program, k.fault, at)
 }
 
 // kills does n trials and fails if the parameters of one end with other bits than without faults.
 func (r *resilient) kills(ctx context.Context, n int, first uint64, jobs int) error {
-	want, _, err := r.trial(ctx, kill{fault: "none"}, "")
-	if err != nil {
-		return fmt.Errorf("without faults: %w", err)
+	want := map[string]string{}
+	for _, program := range programs() {
+		bits, _, err := r.trial(ctx, kill{program: program, fault: "none"}, "")
+		if err != nil {
+			return fmt.Errorf("%s without faults: %w", program, err)
+		}
+		want[program] = bits
+		fmt.Printf("%s without faults: %s\n", program, bits)
 	}
-	fmt.Println("without faults:", want)
 	var (
 		mu   sync.Mutex
 		took []time.Duration
@@ -110,8 +119,8 @@ func (r *resilient) kills(ctx context.Context, n int, first uint64, jobs int) er
 			for seed, more := take(); more; seed, more = take() {
 				k := drawKill(seed)
 				got, lasted, err := r.trial(ctx, k, k.plan())
-				if err == nil && got != want {
-					err = fmt.Errorf("%s, want %s", got, want)
+				if err == nil && got != want[k.program] {
+					err = fmt.Errorf("%s, want %s", got, want[k.program])
 				}
 				mu.Lock()
 				if err == nil {
@@ -144,7 +153,7 @@ func (r *resilient) trial(ctx context.Context, k kill, plan string) (bits string
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
 	j, err := r.start(ctx, c, r.gorun(k.flags(), filepath.Join(r.tests, "resilient_faults.py"), "FOLDER", plan,
-		filepath.Join(r.examples, "train.py"), "--steps", fmt.Sprint(killSteps), "--every", "1")...)
+		filepath.Join(r.examples, k.program), "--steps", fmt.Sprint(killSteps), "--every", "1")...)
 	if err != nil {
 		return "", 0, err
 	}

@@ -31,7 +31,8 @@ func TestDrawnKills(t *testing.T) {
 		k := drawKill(seed + 1)
 		drawn[k.fault] = true
 		drawn[k.point] = true
+		drawn[k.program] = true
 		check.That(t, k == drawKill(seed+1) && k.step > 2 && k.step < killSteps, "%v", k)
 	}
-	check.Equal(t, len(drawn), 12, drawn)
+	check.Equal(t, len(drawn), 14, drawn)
 }
