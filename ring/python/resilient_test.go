@@ -39,8 +39,13 @@ func trainResilient(t *testing.T, c *lab.Cluster, hosts []string, faults string,
 	out string, code int) {
 	t.Helper()
 	args := append([]string{"-np", "4", "--min-np", "4", "--max-np", "4", "--prefix", "none"}, hosts...)
+	program := "train.py"
+	if strings.HasSuffix(arg[0], ".py") {
+		program = arg[0]
+		arg = arg[1:]
+	}
 	args = append(args, newest(t), script(t, "resilient_faults.py"), t.TempDir(), faults,
-		example(t, "resilient/train.py"))
+		example(t, "resilient/"+program))
 	out, code = job(t, c, append(args, arg...)...)
 	want := 0
 	for fault := range strings.FieldsFuncSeq(faults, isComma) {
@@ -76,10 +81,13 @@ func TestResilientTraining(t *testing.T) {
 			"agreement:4:2,receiver:2:2,agreement:12:0",
 			"backward:7:1,backward:7:3,agreed:15:2,holder:3:0,random:20:1",
 		}},
+		{"of images", []string{"images.py", "--steps", "40"}, []string{"backward:7:1,optimizer:15:0,random:20:3"}},
+		{"replicated and compared", []string{"--steps", "20", "--check", "1"}, []string{"flip:7:2,flip:13:0"}},
 		// Rank 2 has the copy of rank 0, and 3 that of 1.
 		{"sharded", []string{"--steps", "20", "--shard", "fsdp"}, []string{
 			"forward:3:1,agreement:6:2,optimizer:9:0,copying:13:3",
 			"agreed:4:2,receiver:2:2,backward:12:0,backward:12:1,random:15:3",
+			"backward:7:0,backward:7:2,forward:13:1,holder:later:any", // the others of their hosts hold the copies
 		}},
 		// Ranks 0 and 2 have one shard, and 1 and 3 the other.
 		{"sharded and replicated", []string{"--steps", "20", "--shard", "hsdp"}, []string{
@@ -99,18 +107,45 @@ func TestResilientTraining(t *testing.T) {
 
 // A job whose ranks have lost a shard and its copy ends, and names what is lacking.
 func TestLostShardEndsTheJob(t *testing.T) {
-	c := lab.MustNamespaces(t, lab.Specs(2)...)
-	for shard, want := range map[string]string{
-		"fsdp": "the shard of rank 0 or 2, or with a copy of it: start the job again, from a checkpoint if there is" +
-			" one\n",
-		"hsdp": "from a checkpoint if there is one. Resilient(copies=1) keeps a copy",
+	c := lab.MustNamespaces(t, lab.Specs(4)...)
+	for _, row := range []struct{ shard, faults, want string }{
+		{"fsdp", "backward:7:0,backward:7:1", "the shard of rank 0, or with a copy of it: start the job again, from a" +
+			" checkpoint if there is one\n"},
+		{"hsdp", "backward:7:0,backward:7:2", "from a checkpoint if there is one. Resilient(copies=1) keeps a copy"},
 	} {
-		t.Run(shard, func(t *testing.T) {
-			out, code := trainResilient(t, c, []string{"-H", "f1:2,f2:2"}, "backward:7:0,backward:7:2", "--steps", "20",
-				"--shard", shard)
-			check.That(t, code != 0 && strings.Contains(out, want), "exit code %d\n%s", code, out)
+		t.Run(row.shard, func(t *testing.T) {
+			out, code := trainResilient(t, c, []string{"-H", "f1:1,f2:1,f3:1,f4:1"}, row.faults, "--steps", "20",
+				"--shard", row.shard)
+			check.That(t, code != 0 && strings.Contains(out, row.want), "exit code %d\n%s", code, out)
 		})
 	}
+}
+
+// Replicas of which none has the bits of most end the job, which names them.
+func TestReplicasWithoutAMajorityEndTheJob(t *testing.T) {
+	c := lab.MustNamespaces(t, lab.Specs(2)...)
+	out, code := trainResilient(t, c, []string{"-H", "f1:2,f2:2"}, "flip:7:2", "--steps", "20", "--shard", "hsdp",
+		"--check", "1")
+	check.That(t, code != 0 && strings.Contains(out, "the ranks 0, 2 have different parameters"), "exit code %d\n%s",
+		code, out)
+}
+
+// A spare takes the place of a rank that is slow for long, and the bits are the same.
+func TestSlowRankIsReplaced(t *testing.T) {
+	must.HaveTime(t)
+	c := lab.MustNamespaces(t, lab.Specs(3)...)
+	args := []string{"--steps", "500"}
+	want := trainedBits(t, c, []string{"-H", "f1:2,f2:2"}, "", args...)
+	hosts := []string{"-H", "f1:2,f2:2,f3:1", "--spares", "1", "--replace-slow", "2"}
+	out, code := trainResilient(t, c, hosts, "await5:4:0,slow:5:1", args...)
+	check.That(t, code == 0 && resilientBits(t, out, 4) == want, "exit code %d, want %s\n%s", code, want, out)
+	wantEach(t, out, "times as long as the others: a spare takes its place", 1)
+}
+
+// Decisions about replicas are those of most of them.
+func TestReplicasAreJudgedByTheMajority(t *testing.T) {
+	out := must.Run(t, exec.CommandContext(t.Context(), newest(t), script(t, "checks.py")))
+	check.Equal(t, string(out), "all right\n")
 }
 
 // A training ends with the same bits on any hosts, also where ranks move to another one.

@@ -53,8 +53,9 @@ class Generation:
     def __init__(self, id: Id) -> None:
         self.id = id
         self.own: Any = None
-        self.held: Dict[int, Any] = {}  # shards of others
-        self.memory: Any = None  # that these are in
+        self.held: Dict[int, Any] = {}  # shards of others, in this rank's memory or in that of a rank of its host
+        self.memory: Any = None  # of this rank, for shards of others
+        self.parts: Dict[int, Any] = {}  # of the memory, by the rank that sent it
         self.complete = False  # it has all that the others send it
 
     @property

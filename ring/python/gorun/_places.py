@@ -40,7 +40,7 @@ class Places:
 
     def split(self, world: ring.Comm) -> ring.Comm:
         """Makes the communicator in which all ranks have their numbers. All ranks of an epoch call it."""
-        everyone = _gather(world, [-1 if self.rank is None else self.rank, _number(world.host)])
+        everyone = gather(world, [-1 if self.rank is None else self.rank, _number(world.host)])
         ranks, hosts = everyone[::2], everyone[1::2]
         old = (ctypes.c_int64 * world.size)(*self.hosts)
         owner = next((i for i, rank in enumerate(ranks) if rank >= 0), -1)
@@ -87,7 +87,8 @@ def _number(host: str) -> int:
     return int.from_bytes(hashlib.sha256(host.encode()).digest()[:7], "big")
 
 
-def _gather(comm: ring.Comm, mine: Sequence[int]) -> List[int]:
+def gather(comm: ring.Comm, mine: Sequence[int]) -> List[int]:
+    """The numbers of all ranks, one rank's after the other's. All give as many."""
     sent, got = (ctypes.c_int64 * len(mine))(*mine), (ctypes.c_int64 * (len(mine) * comm.size))()
     comm.run(ring.call(ring.ALLGATHER, ring.INT64, dst=ctypes.addressof(got), dst_count=len(got), src=ctypes.addressof(sent), src_count=len(sent)))
     return list(got)

@@ -53,6 +53,7 @@ class Rank:
         self.since = False  # the launcher knows that it was in an epoch that all have joined
         self.generation, self.due, self.floor = None, False, 0
         self.goes_to = None  # an earlier step, by the last decision
+        self.borrowed = {}  # by generation and shard, the rank in whose memory a copy is
         self.run = self.live()
 
     @property
@@ -84,6 +85,7 @@ class Rank:
         while True:
             self.generation = None
             yield Park()
+            self.verify()
             try:
                 said = yield Call("exchange", self.ledger.said())
             except PeerLost:
@@ -146,9 +148,31 @@ class Rank:
         """Gets the copies that others have sent here."""
         id, epoch = self.generation.id, self.epoch
         sources = [r for r, holder in zip(epoch.members, epoch.holders) if epoch.members[holder] is self]
-        self.generation.held = {r.shard: epoch.sent[id, r] for r in sources}
-        self.generation.complete, self.generation = True, None
-        self.world.delivered(self, id)
+        if self.generation.memory is None:
+            self.generation.held = {r.shard: epoch.sent[id, r] for r in sources}
+            self.generation.memory = dict(self.generation.held)
+        elif all(r.has(id) for r in epoch.members):
+            for r in epoch.members:  # their memory stays, unless they use it again
+                if r.host == self.host and r is not self and r.alive:
+                    generation = r.kept(id)
+                    for shard, content in {r.shard: generation.own, **generation.memory}.items():
+                        if self.generation.held.setdefault(shard, content) is content:
+                            self.borrowed[id, shard] = r
+            self.generation.complete, self.generation = True, None
+            self.world.delivered(self, id)
+
+    def kept(self, id):
+        return next((g for g in self.ledger.kept.generations if g.id == id), None)
+
+    def has(self, id):
+        return self.kept(id) is not None and self.kept(id).memory is not None
+
+    def verify(self):
+        for g in self.ledger.kept.generations:
+            for shard in list(g.held):
+                lender = self.borrowed.get((g.id, shard))
+                if lender is not None and lender.kept(g.id) is None:
+                    del g.held[shard]
 
     def vote(self):
         """Returns whether all ranks have their copies."""

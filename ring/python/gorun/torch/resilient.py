@@ -23,7 +23,6 @@ from torch.nn.parallel import DistributedDataParallel
 
 from .. import _job, _ring, errors
 from .._ledger import OWNED, Decision, Ledger, Said
-from .._places import holders
 from ..torch_backend.renewal import Renewable, RenewableEngine
 from . import _checks, _shards
 from ._batches import Batches, refuse
@@ -277,6 +276,8 @@ class Resilient:
             self._decision = None
             try:
                 self._job.renew(self._copies)
+                if self._copies is not None:
+                    self._copies.verify()
                 said = self._job.exchange(self._ledger.said())
             except errors.PeerError:
                 if not self._job.attached:  # no epoch follows
@@ -354,7 +355,7 @@ class Resilient:
         while self._copy_due or (begins and self._ledger.kept.whole[1] != self._ledger.committed):
             if self._copy_due:
                 self._copy_due = False
-                copies.begin(self._job.copying, holders(self._job.hosts), (self._job.epoch, self._ledger.committed), self._state())
+                copies.begin(self._job.copying, self._job.hosts, (self._job.epoch, self._ledger.committed), self._state())
             if begins:
                 copies.finish()
                 if not self._job.intact or not self._vote():
