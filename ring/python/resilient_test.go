@@ -142,6 +142,13 @@ func TestSlowRankIsReplaced(t *testing.T) {
 	wantEach(t, out, "times as long as the others: a spare takes its place", 1)
 }
 
+// Of a state that has changed little, a copy takes the changes, and its memory outlives its process.
+func TestCopiesTakeWhatHasChanged(t *testing.T) {
+	python := newest(t)
+	lines := succeed(t, nil, "-np", "2", "--prefix", "none", python, script(t, "copies.py"))
+	check.Equal(t, strings.Join(lines, "|"), "all right|all right")
+}
+
 // Decisions about replicas are those of most of them.
 func TestReplicasAreJudgedByTheMajority(t *testing.T) {
 	out := must.Run(t, exec.CommandContext(t.Context(), newest(t), script(t, "checks.py")))
