@@ -60,8 +60,8 @@
 //     the network, for the collectives that it can do. By default what costs least.
 //   - RING_NETWORK: the latency and speed of the network, such as 20us,10Gb/s, for the choice of
 //     algorithms. By default they are measured.
-//   - RING_ORDER: rank adds in an order that depends on the ranks only, wherever they are; auto (the
-//     default) in the order that costs least.
+//   - RING_ORDER: rank adds in an order that depends on the ranks only, wherever they are; auto
+//     (the default) in the order that costs least.
 //   - RING_STALL: how long a call waits until gorun names the missing ranks, 25s by default; 0 is
 //     never.
 //   - RING_SIMD: off, neon (arm64), avx2 or avx512 limits the instructions that combine elements.

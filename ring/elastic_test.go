@@ -38,7 +38,9 @@ type traveller struct {
 
 // embark starts a process that goes through so many passes over the samples.
 func embark(w *ringtest.World, host string, passes int) *traveller {
-	return embarkTo(w, host, func(ctx context.Context, p *traveller, c *ring.Comm) error { return p.train(ctx, c, passes) })
+	return embarkTo(w, host, func(ctx context.Context, p *traveller, c *ring.Comm) error {
+		return p.train(ctx, c, passes)
+	})
 }
 
 // embarkTo starts a process that trains.

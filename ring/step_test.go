@@ -87,8 +87,8 @@ func (p *traveller) trainBySteps(ctx context.Context, c *ring.Comm, passes int, 
 	return nil
 }
 
-// Whatever joins and dies at any point of a step, no two ranks commit different steps, and none that
-// a rank has committed is lost.
+// Whatever joins and dies at any point of a step, no two ranks commit different steps, and none
+// that a rank has committed is lost.
 func TestStepIsCommittedByAllOrNone(t *testing.T) {
 	must.HaveTime(t)
 	for seed := range uint64(rounds(3)) {
@@ -112,7 +112,8 @@ func TestStepIsCommittedByAllOrNone(t *testing.T) {
 				i := random.IntN(len(alive))
 				rest := slices.Delete(slices.Clone(alive), i, i+1)
 				switch {
-				case random.IntN(2) == 0 && slices.ContainsFunc(rest, func(p *traveller) bool { return p.trains.Load() }):
+				case random.IntN(2) == 0 &&
+					slices.ContainsFunc(rest, func(p *traveller) bool { return p.trains.Load() }):
 					close(alive[i].killed)
 					alive = rest
 				case len(alive) < 5:

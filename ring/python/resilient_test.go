@@ -142,7 +142,7 @@ func TestSlowRankIsReplaced(t *testing.T) {
 	wantEach(t, out, "times as long as the others: a spare takes its place", 1)
 }
 
-// Of a state that has changed little, a copy takes the changes, and its memory outlives its process.
+// Of a state that has changed little, a copy takes the changes. Its memory outlives its process.
 func TestCopiesTakeWhatHasChanged(t *testing.T) {
 	python := newest(t)
 	lines := succeed(t, nil, "-np", "2", "--prefix", "none", python, script(t, "copies.py"))

@@ -69,7 +69,7 @@ func (o *Options) checkElastic(npSet bool) error {
 		return faultOf("spares", "leave one of them out", "cannot be combined with --max-restarts or horovodrun's "+
 			"rules")
 	case e.ReplaceSlow > 0 && e.Spares == 0:
-		return faultOf("replace-slow", "add --spares 1, and a slot for it", ": there is no spare to take a rank's place")
+		return faultOf("replace-slow", "add --spares 1, and a slot for it", ": no spare can take a rank's place")
 	case !e.Given() && e.Resets.Limit > 0:
 		return faultOf("reset-limit", "add --min-np or --host-discovery-script", ": the job is not elastic")
 	case !e.Given():

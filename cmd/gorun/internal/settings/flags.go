@@ -180,8 +180,8 @@ func (o *Options) Groups() []Group {
 			{Name: "spares", To: &o.Elastic.Spares, From: Connects,
 				Usage: "elastic job: processes to start beyond the ranks, to take the place of one that fails"},
 			{Name: "replace-slow", To: &o.Elastic.ReplaceSlow,
-				Usage: "with --spares: let a spare take the place of a rank that takes this many times as long as the " +
-					"others for 45 s: 1.5"},
+				Usage: "with --spares: let a spare take the place of a rank that takes this many times as long as " +
+					"the others for 45 s: 1.5"},
 			{Name: "host-discovery-script", To: &o.Elastic.Discovery, From: Connects,
 				Usage: "elastic job: program that prints the available hosts, one per line: f1:2; runs every 0.75 s"},
 			{Name: "slots-per-host", To: &o.Elastic.slotsPerHost, From: Connects,
