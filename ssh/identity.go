@@ -59,6 +59,7 @@ type keyFile struct {
 	path    string
 	public  xssh.PublicKey // nil if only the encrypted private key has it
 	private xssh.Signer    // nil if it is encrypted, refused or missing
+	locked  bool           // whether it is encrypted
 	problem UnusableKey    // reason why the key is unusable, unless the agent has it
 	inAgent bool
 }
@@ -97,6 +98,7 @@ func (c *collector) readKeyFile(identity identityFile) *keyFile {
 		f.public = private.PublicKey()
 		f.private = private
 	case errors.As(err, &locked):
+		f.locked = true
 		f.problem.Reason = "encrypted, and no agent holds it"
 		f.problem.Remedy = "unlock the key first: " + c.unlock + prose.Quoted(identity.path)
 		if locked.PublicKey != nil {
@@ -106,6 +108,29 @@ func (c *collector) readKeyFile(identity identityFile) *keyFile {
 		f.problem.Reason = err.Error()
 	}
 	return f
+}
+
+// IdentityError reports a file that cannot be a key to log in with.
+type IdentityError struct{ UnusableKey }
+
+func (e *IdentityError) Error() string {
+	if e.Missing {
+		return e.Source + ": no such file"
+	}
+	return e.String()
+}
+
+// Hint returns what makes the file usable, or "".
+func (e *IdentityError) Hint() string { return e.Remedy }
+
+// CheckIdentity returns an *IdentityError for a file that is missing, holds no key, or holds a private
+// one that others may read, unless the public key is beside it: an agent may have the other half.
+func CheckIdentity(path string) error {
+	f := (&collector{}).readKeyFile(identityFile{path: path, wanted: true})
+	if f.public != nil || f.locked {
+		return nil
+	}
+	return &IdentityError{f.problem}
 }
 
 // openKeyError reports a private key that others may read.

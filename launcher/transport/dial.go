@@ -55,6 +55,11 @@ func Dialer(o Options) (launcher.Dialer, error) {
 				"open the SSH configuration: %w", err)
 		}
 	}
+	for _, path := range o.Identities {
+		if err := ssh.CheckIdentity(path); err != nil {
+			return nil, usage.Errorf(cmp.Or(usage.Hint(err), "name a private key after -i"), "-i %w", err)
+		}
+	}
 	way, err := NewRoutes(o)
 	if err != nil {
 		return nil, err
