@@ -155,7 +155,7 @@ func (j *elasticJob) finished() bool { return j.driver.Phase() == elastic.Ended 
 func (j *elasticJob) result() Result {
 	if j.failed != nil {
 		j.end.Cause.ReadStderr(j.streams.LastLines(j.failed.serial))
-		j.end.Cause.Shown = j.streams.Visible(j.failed.serial)
+		j.end.Cause.Shown = j.streams.Visible(j.failed.serial, len(j.end.Cause.Stderr))
 	}
 	j.end.Ended = j.clock()
 	j.end.Codes = j.opts.Codes

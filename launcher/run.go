@@ -209,7 +209,7 @@ func (j *job) result() Result {
 		r.Cause.Program = plan.ProgramOf(r.Cause.Rank, j.opts.Programs).Argv[0]
 	}
 	r.Cause.ReadStderr(j.streams.LastLines(r.Cause.Rank))
-	r.Cause.Shown = j.streams.Visible(r.Cause.Rank)
+	r.Cause.Shown = j.streams.Visible(r.Cause.Rank, len(r.Cause.Stderr))
 	if j.files != nil {
 		r.Cause.Log = j.files.Log(r.Cause.Rank)
 	}

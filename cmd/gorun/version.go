@@ -31,6 +31,11 @@ func newVersion(call *invocation) *cobra.Command {
 }
 
 func (c *versionCommand) Run(context.Context) (code int, err error) {
+	if !c.json {
+		if _, err := io.WriteString(c.plain, c.line.Dialect.Version()); err != nil {
+			return 0, err
+		}
+	}
 	return 0, ownVersion().write(c.plain, c.json)
 }
 

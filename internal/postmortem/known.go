@@ -1,7 +1,8 @@
 package postmortem
 
 // failure is a failure by the words in which a program of somebody else reports it. In its hint $1
-// is the first group of the pattern, {host} the rank's host, and {python} its interpreter.
+// is the first group of the pattern, {host} the rank's host, {python} its interpreter, {there} where a
+// name must exist, and {copy} how a file comes there.
 type failure struct {
 	pattern string // regular expression for a line
 	hint    string
@@ -10,7 +11,7 @@ type failure struct {
 // known is the table of known failures. The first row that matches a line counts.
 func known() []failure {
 	const (
-		stage   = "check the name of $1, which must exist on {host}; --stage . brings the working directory there"
+		stage   = "check the name of $1{there}"
 		library = "$1 is not where {host} looks for libraries: install it there, or name its folder: " +
 			"-x LD_LIBRARY_PATH=FOLDER"
 		module = "{python} on {host} has no module $1: --stage-env DIR brings an environment that has it; " +
@@ -27,7 +28,7 @@ func known() []failure {
 			"each job, by SO_REUSEADDR, or port 0"
 		shm = "/dev/shm of {host} is full or small (df -h /dev/shm): docker run --shm-size=8g, in Kubernetes an " +
 			"emptyDir with medium Memory there"
-		image    = "gorun cp FILE {host}:FOLDER brings it"
+		image    = "{copy}"
 		carriage = "its lines end with carriage returns, as on Windows: sed -i 's/\\r$//' FILE"
 		built    = "it was built for another kind of host: build it for that of {host}"
 	)

@@ -48,7 +48,13 @@ func fill(hint string, groups []string, rank Rank) string {
 	if strings.HasPrefix(path.Base(rank.Program), "python") {
 		python = prose.Quoted(rank.Program)
 	}
-	words := []string{"{host}", rank.Host, "{python}", python}
+	there := ", which must exist on " + rank.Host + "; --stage . brings the working directory there"
+	bring := "gorun cp FILE " + rank.Host + ":FOLDER brings it"
+	if rank.Host == "localhost" {
+		there = "; ranks start in the current directory, or in that of --wdir"
+		bring = "check its name"
+	}
+	words := []string{"{host}", rank.Host, "{python}", python, "{there}", there, "{copy}", bring}
 	for i, group := range groups {
 		if group != "" {
 			group = prose.Quoted(group[:min(len(group), longestWord)])

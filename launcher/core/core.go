@@ -327,7 +327,27 @@ func (c *Machine) Result() Result {
 		}
 	}
 	r.Cause = c.cause()
+	r.Others = c.tolerated(r.Cause)
 	return r
+}
+
+// tolerated returns the failures of ranks that left the others running, but for the first one.
+func (c *Machine) tolerated(first *Failure) (others []Failure) {
+	for _, e := range c.exits {
+		if e.IsFailure() && !e.Stopped && !e.Aborted && c.allowed.Allows(e) && e.Rank != first.Rank {
+			others = append(others, c.failureOf(e))
+		}
+	}
+	return others
+}
+
+func (c *Machine) failureOf(e Exit) Failure {
+	return Failure{
+		Rank: e.Rank,
+		Host: c.hostOf(e.Rank),
+		Exit: e,
+		At:   e.At,
+	}
 }
 
 // cause returns the earliest failure that is no consequence of another: not of a rank
@@ -351,12 +371,7 @@ func (c *Machine) cause() *Failure {
 			e.MPI = MPIAwaited
 		}
 		if e.IsFailure() && !e.Stopped {
-			f := Failure{
-				Rank: e.Rank,
-				Host: c.hostOf(e.Rank),
-				Exit: e,
-				At:   e.At,
-			}
+			f := c.failureOf(e)
 			if c.victims.includes(e) {
 				f.Victim = true
 			} else if e.Aborted && e.Rank != c.aborter {

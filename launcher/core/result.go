@@ -24,6 +24,7 @@ const (
 type Result struct {
 	Codes       Codes      // how failures become the exit code
 	Cause       *Failure   // the failure that ended the job; nil if nothing failed
+	Others      []Failure  // failures after it that left the other ranks running
 	Stopped     StopReason // why the job was ended from outside, or zero
 	Exits       []Exit
 	Lost        []HostError // hosts that were lost
@@ -78,7 +79,7 @@ type Failure struct {
 	AbortCause string // why the rank was told to abort, or ""
 	At         time.Duration
 	Stderr     []string // end of the rank's stderr, a whole traceback if there is one; safe for a terminal
-	Shown      bool     // whether Stderr is among the last lines that were printed
+	Shown      bool     // whether Stderr has just been printed
 	Advice     string   // next step for a known failure that Stderr reports, or ""
 	Log        string   // the file with its stderr, or else its stdout; "": none
 

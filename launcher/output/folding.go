@@ -44,7 +44,7 @@ func (p *Printer) emitFolded(l fold.Line) {
 	p.last = nil
 	p.lines++
 	for _, rank := range l.Ranks {
-		p.streams[wire.OutputStream(rank, l.FD)].shown = p.lines
+		p.showed(p.streams[wire.OutputStream(rank, l.FD)])
 	}
 }
 

@@ -95,6 +95,7 @@ type stream struct {
 	bar      bool      // whether the incomplete line is a progress bar
 	tail     []byte    // the last bytes of stderr
 	shown    int       // the printer's lines up to its last one; 0: none
+	together int       // its last lines that were shown with few others between them
 }
 
 // chunk is a piece of output on its way.
@@ -267,6 +268,16 @@ func (p *Printer) emit(s *stream, line []byte) {
 		return
 	}
 	p.lines++
+	p.showed(s)
+}
+
+// showed counts the printer's last line as one of a stream.
+func (p *Printer) showed(s *stream) {
+	const between = 2
+	if s.shown == 0 || p.lines-s.shown > between+1 {
+		s.together = 0
+	}
+	s.together++
 	s.shown = p.lines
 }
 
@@ -360,12 +371,12 @@ func (s *stream) keep(data []byte) {
 	s.tail = append(s.tail, data...)
 }
 
-// visible reports whether the end of a rank's stderr was shown, with few lines after it. It must
-// follow Close.
-func (p *Printer) visible(rank int) bool {
+// visible reports whether the last n lines of a rank's stderr were shown, with few lines between and
+// after them. It must follow Close.
+func (p *Printer) visible(rank, n int) bool {
 	const few = 10
 	s := p.streams[wire.OutputStream(rank, 2)]
-	return s != nil && s.shown > 0 && p.lines-s.shown < few
+	return s != nil && s.shown > 0 && s.together >= n && p.lines-s.shown < few
 }
 
 // lastLines returns the last lines of a rank's stderr, safe for a terminal. It must follow Close.

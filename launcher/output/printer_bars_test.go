@@ -141,19 +141,24 @@ func TestLastLinesOfMuchOutput(t *testing.T) {
 func TestEndOfStderrIsVisible(t *testing.T) {
 	for _, tc := range []struct {
 		name, steps string
+		lines       int
 		want        bool
 	}{
-		{"nothing", `1!a\n`, false},
-		{"the last line", `0!a\n`, true},
-		{"a line after it", `0!a\n 1:b\n`, true},
-		{"many lines after it", `0!a\n 1:` + strings.Repeat(`b\n`, 10), false},
+		{"nothing", `1!a\n`, 1, false},
+		{"the last line", `0!a\n`, 1, true},
+		{"a line after it", `0!a\n 1:b\n`, 1, true},
+		{"many lines after it", `0!a\n 1:` + strings.Repeat(`b\n`, 10), 1, false},
+		{"more lines than it printed", `0!a\nb\n`, 3, false},
+		{"all lines of a traceback", `0!` + strings.Repeat(`a\n`, 8), 8, true},
+		{"two tracebacks at once", strings.Repeat(`0!a\n 1!b\n `, 8), 8, true},
+		{"many tracebacks at once", strings.Repeat(`0!a\n 1!`+strings.Repeat(`b\n`, 5)+` `, 8), 8, false},
 	} {
-		if _, p := playSteps(t, Printing{}, tc.steps); p.visible(0) != tc.want {
+		if _, p := playSteps(t, Printing{}, tc.steps); p.visible(0, tc.lines) != tc.want {
 			t.Errorf("%s: %v", tc.name, !tc.want)
 		}
 	}
 	hidden := Printing{Format: Format{Show: func(int, int) bool { return false }}}
-	if _, p := playSteps(t, hidden, `0!a\n`); p.visible(0) {
+	if _, p := playSteps(t, hidden, `0!a\n`); p.visible(0, 1) {
 		t.Error("a line that was hidden counts as visible")
 	}
 }

@@ -44,9 +44,9 @@ func Find(name, dir, path string) (string, error) {
 	if denied != "" {
 		return "", check(denied, dir)
 	}
-	hint := "give its path, or add its folder to PATH, which ranks get from here"
+	hint := "give its path, or add its folder to PATH, which ranks get from here: " + path
 	if info, err := os.Stat(filepath.Join(dir, name)); err == nil && !info.IsDir() {
 		hint = "there is one in the working directory: write ./" + name
 	}
-	return "", wire.Refusef(wire.CodeNotFound, hint, "the program %q was not found in PATH (%s)", name, path)
+	return "", wire.Refusef(wire.CodeNotFound, hint, "the program %q was not found in PATH", name)
 }

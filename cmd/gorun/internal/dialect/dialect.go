@@ -38,17 +38,22 @@ type Launcher struct {
 	Title   string   // heading
 	aliases []string // other names of its program, and short names
 	command string   // the command of its program that gorun understands; "": it has none
+	// version is the beginning of what its --version prints, by which scripts tell launchers apart, for
+	// the version that gorun's words were compared with; "": gorun's own version says enough.
+	version string
 }
 
 // Launchers lists the launchers in the order of the documentation.
 func Launchers() []Launcher {
 	return []Launcher{
 		{Dialect: OpenMPI, Name: "mpirun", Title: "mpirun (Open MPI 4 and 5)",
-			aliases: []string{"mpiexec", "mpirun.openmpi", "mpiexec.openmpi", "orterun", "prterun", "openmpi", "ompi"}},
+			aliases: []string{"mpiexec", "mpirun.openmpi", "mpiexec.openmpi", "orterun", "prterun", "openmpi", "ompi"},
+			version: "mpirun (Open MPI) 5.0.11\n\n"},
 		{Dialect: Hydra, Name: "mpiexec.hydra", Title: "mpiexec.hydra (MPICH, Intel MPI)",
-			aliases: []string{"mpirun.hydra", "mpirun.mpich", "mpiexec.mpich", "hydra", "mpich"}},
+			aliases: []string{"mpirun.hydra", "mpirun.mpich", "mpiexec.mpich", "hydra", "mpich"},
+			version: "HYDRA build details:\n    Version:                                 4.0.2\n"},
 		{Dialect: Horovod, Name: "horovodrun", Title: "horovodrun", aliases: []string{"horovod"}},
-		{Dialect: Slurm, Name: "srun", Title: "srun", aliases: []string{"slurm"}},
+		{Dialect: Slurm, Name: "srun", Title: "srun", aliases: []string{"slurm"}, version: "slurm 22.05.8\n"},
 		{Dialect: Torch, Name: "torchrun", Title: "torchrun", aliases: []string{"torch"}},
 		{Dialect: DeepSpeed, Name: "deepspeed", Title: "deepspeed"},
 		{Dialect: Accelerate, Name: "accelerate", Title: "accelerate launch", command: "launch"},
@@ -80,14 +85,17 @@ func Named(name string) (dialect Dialect, known bool) {
 	return Own, name == "gorun"
 }
 
-// commandOf returns the command of a launcher's program that gorun understands, or "".
-func commandOf(d Dialect) string {
-	i := slices.IndexFunc(Launchers(), func(l Launcher) bool { return l.Dialect == d })
-	if i < 0 {
-		return ""
+// launcher returns the launcher of a dialect; gorun itself is the zero value.
+func (d Dialect) launcher() Launcher {
+	all := Launchers()
+	if i := slices.IndexFunc(all, func(l Launcher) bool { return l.Dialect == d }); i >= 0 {
+		return all[i]
 	}
-	return Launchers()[i].command
+	return Launcher{}
 }
+
+// Version returns the lines of a launcher's --version by which scripts know it, or "".
+func (d Dialect) Version() string { return d.launcher().version }
 
 // Choose returns the dialect of GORUN_DIALECT, or else of the name that gorun was started by.
 func Choose(program string, lookup func(string) (string, bool)) (Dialect, error) {

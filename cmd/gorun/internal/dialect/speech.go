@@ -29,7 +29,7 @@ func NewSpeech(program string, dialect Dialect, flags *pflag.FlagSet, commands [
 		table:    sync.OnceValue(readTable),
 	}
 	if of, _ := Named(filepath.Base(program)); of != Own {
-		s.start = strings.TrimSpace(filepath.Base(program) + " " + commandOf(of))
+		s.start = strings.TrimSpace(filepath.Base(program) + " " + of.launcher().command)
 	}
 	return s
 }

@@ -107,7 +107,7 @@ func translateAs(argv []string, environ map[string]string, dialect Dialect, flag
 		case t.requested != t.dialect: // a --dialect among the flags changes their meaning
 			return translateAs(argv, environ, t.requested, flags, true)
 		case t.version:
-			return Line{Args: []string{"version"}}, nil
+			return Line{Args: []string{"version"}, Dialect: t.dialect}, nil
 		}
 		var err error
 		if rest, more, err = t.readProgram(len(read) > 0); err != nil {
@@ -121,7 +121,7 @@ func translateAs(argv []string, environ map[string]string, dialect Dialect, flag
 // readFlags reads the flags before a program. It stops at a flag that changes how all flags are
 // read.
 func (t *translator) readFlags() error {
-	command := commandOf(t.dialect)
+	command := t.dialect.launcher().command
 	if t.dialect == Flux && t.first() && len(t.rest) > 1 && t.rest[0] == "mini" && t.rest[1] == command {
 		t.rest = t.rest[1:] // as older versions have it
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -17,6 +18,7 @@ import (
 const (
 	teardownTime  = time.Minute      // bound on --teardown on all hosts
 	teardownStart = 15 * time.Second // bound on the connections for it
+	failTime      = 2 * time.Second  // time for other hosts to fail in --setup, too
 )
 
 // hostCommands runs the commands of --setup and --teardown, each as a job of its own with one
@@ -40,7 +42,8 @@ func (c *hostCommands) once(text string) {
 	}
 }
 
-// setUp runs --setup on hosts before a rank starts there. Stop requests end it.
+// setUp runs --setup on hosts before a rank starts there. Stop requests end it, and so does a failure,
+// after failTime.
 func (c *hostCommands) setUp(ctx context.Context, hosts []hostfile.Host, stops <-chan launcher.Stop) error {
 	if c.o.Setup == "" {
 		return nil
@@ -49,23 +52,46 @@ func (c *hostCommands) setUp(ctx context.Context, hosts []hostfile.Host, stops <
 	if err != nil {
 		return err
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	others := time.AfterFunc(math.MaxInt64, cancel)
+	defer others.Stop()
+	failing := false
 	opts.Stops = stops
+	opts.Tolerate = launcher.TolerateAll
+	opts.Follow = func(event launcher.Event) {
+		if e, is := event.(launcher.Exited); is && e.Exit.IsFailure() && !failing {
+			failing = true
+			others.Reset(failTime)
+		}
+	}
 	result, err := launcher.Run(ctx, where, opts)
 	if err != nil {
 		return err
 	}
 	c.begin(hosts)
-	switch failed := result.Cause; {
-	case result.Stopped != launcher.NotStopped:
+	if failed := setupFailures(where, result); len(failed) > 0 {
+		return &launcher.LaunchError{Hosts: failed}
+	}
+	if result.Stopped != launcher.NotStopped {
 		return &launcher.StoppedError{Reason: result.Stopped}
-	case failed != nil && failed.Lost != nil:
-		return &launcher.LaunchError{Hosts: []launcher.HostError{{Host: failed.Host, Err: failed.Lost}}}
-	case failed != nil:
-		why := &launcher.RefusedError{Code: launcher.CodeLaunch, What: "--setup " + failed.Exit.Describe()}
-		return &launcher.LaunchError{Hosts: []launcher.HostError{{Host: failed.Host, Err: why}}}
 	}
 	return nil
 }
+
+// setupFailures returns the hosts on which --setup has failed, or that were lost.
+func setupFailures(where launcher.Plan, result launcher.Result) []launcher.HostError {
+	failed := slices.Clone(result.Lost)
+	for _, end := range slices.SortedFunc(slices.Values(result.Exits), byRank) {
+		if end.IsFailure() && !end.Stopped {
+			why := &launcher.RefusedError{Code: launcher.CodeLaunch, What: "--setup " + end.Describe()}
+			failed = append(failed, launcher.HostError{Host: where.Host(end.Rank).Name, Err: why})
+		}
+	}
+	return failed
+}
+
+func byRank(a, b launcher.Exit) int { return a.Rank - b.Rank }
 
 // begin makes --teardown run on hosts, too.
 func (c *hostCommands) begin(hosts []hostfile.Host) {

@@ -111,7 +111,10 @@ func (c conclusion) End(end ui.Outcome) {
 		return
 	}
 	c.console.Unseen = c.o.Hide.With(c.o.Save.Hidden()).Of(-1, 2)
-	c.console.Conclude(end.Result, c.plan.Size)
+	c.console.Conclude(end.Result, c.plan.Size, ui.Limits{
+		Timeout: time.Duration(c.o.Timeout),
+		Hang:    time.Duration(c.o.Hang.Timeout),
+	})
 	if c.o.Summary {
 		c.console.Table(ui.Summary(c.plan, end.Result, c.published.Waits()))
 	}

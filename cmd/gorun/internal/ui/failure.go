@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,20 +14,28 @@ import (
 	"github.com/gorun/gorun/internal/files/workdir"
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/prose"
+	"github.com/gorun/gorun/internal/usage"
 	"github.com/gorun/gorun/launcher"
 	"github.com/gorun/gorun/launcher/core"
 )
 
-// Conclude prints how a job ended, unless it succeeded.
-func (u *UI) Conclude(r launcher.Result, size int) {
+// Limits are the times after which a job is stopped.
+type Limits struct {
+	Timeout time.Duration
+	Hang    time.Duration // without progress
+}
+
+// Conclude prints how a job of size ranks ended, unless it succeeded.
+func (u *UI) Conclude(r launcher.Result, size int, limits Limits) {
 	switch r.Stopped {
 	case launcher.TimedOut:
-		u.Errorf("the job was stopped: it ran longer than --timeout allows")
+		u.Errorf("the job was stopped: it ran longer than --timeout %v", limits.Timeout)
 	case launcher.Hung:
-		u.Errorf("the job was stopped: no rank made progress for as long as --hang-timeout allows")
+		u.Errorf("the job was stopped: no rank made progress for --hang-timeout %v", limits.Hang)
 	case launcher.NotStopped:
 		if r.Cause != nil {
 			u.failure(r, size, time.Now())
+			u.tolerated(r.Others)
 		}
 	}
 	lost := slices.DeleteFunc(slices.Clone(r.Lost), func(h launcher.HostError) bool {
@@ -77,9 +86,6 @@ func (u *UI) unkillable(left []launcher.Unkillable) {
 	}
 }
 
-// fewLines is how many lines of a rank are not quoted if they have just been printed.
-const fewLines = 3
-
 // failure prints the first failure: rank, exit, time, the end of stderr, log file and hint. now is
 // the time when the job ended.
 func (u *UI) failure(r launcher.Result, size int, now time.Time) {
@@ -88,7 +94,7 @@ func (u *UI) failure(r launcher.Result, size int, now time.Time) {
 	stopped := countStopped(r)
 	u.Errorf("%v %s", f, when(r, now))
 	lines := f.Stderr
-	if (size == 1 || f.Shown && len(lines) <= fewLines) && !u.Unseen {
+	if (size == 1 || f.Shown) && !u.Unseen {
 		lines = nil // the terminal already shows them
 	}
 	for _, line := range lines {
@@ -106,6 +112,32 @@ func (u *UI) failure(r launcher.Result, size int, now time.Time) {
 	}
 	if h != "" {
 		u.Hintf("%s", h)
+	}
+}
+
+// tolerated prints the failures that left the other ranks running, a line for those that are alike.
+func (u *UI) tolerated(others []launcher.Failure) {
+	var kinds []string
+	ranks := map[string][]int{}
+	first := map[string]launcher.Failure{}
+	for _, f := range others {
+		kind := f.Exit.Describe()
+		if ranks[kind] == nil {
+			kinds = append(kinds, kind)
+			first[kind] = f
+		}
+		ranks[kind] = append(ranks[kind], f.Rank)
+	}
+	for _, kind := range kinds[:min(len(kinds), mostReasons)] {
+		if len(ranks[kind]) == 1 {
+			u.Errorf("%v", first[kind])
+			continue
+		}
+		slices.Sort(ranks[kind])
+		u.Errorf("ranks %s %s", prose.Ranges(ranks[kind], mostReasons), kind)
+	}
+	if more := len(kinds) - mostReasons; more > 0 {
+		u.Errorf("other ranks failed in %d other ways; --summary lists the ranks", more)
 	}
 }
 
@@ -152,7 +184,8 @@ func failureHint(f launcher.Failure) string {
 	case errors.As(f.Lost, &server):
 		return fmt.Sprintf("dmesg on %s shows whether it crashed or the kernel killed it", f.Host)
 	case f.Lost != nil:
-		return fmt.Sprintf("check that %s is up and reachable; its ranks end by themselves without a launcher", f.Host)
+		return cmp.Or(usage.Hint(f.Lost), fmt.Sprintf("check that %s is up and reachable; its ranks end by themselves "+
+			"without a launcher", f.Host))
 	case f.AbortCause != "":
 		return "it was notified before that the job cannot continue: " + f.AbortCause
 	case f.Victim:
@@ -228,12 +261,12 @@ func (o Outcome) Code() int {
 	return o.Result.Code()
 }
 
-// Reason returns a short reason of a failed job, or "".
+// Reason returns a reason of a failed job in at most 300 characters, or "".
 func (o Outcome) Reason() string {
 	r := o.Result
 	switch {
 	case o.Err != nil:
-		return o.Err.Error()
+		return shortened(o.Err.Error()) // thousands of hosts may fail, each for its own reason
 	case r.Stopped != launcher.NotStopped:
 		return "stopped by " + r.Stopped.String()
 	case r.Cause != nil:

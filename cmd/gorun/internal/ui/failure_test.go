@@ -52,8 +52,8 @@ func TestFailureTexts(t *testing.T) {
 	}{
 		{"a code", 4, launcher.Exit{Code: 3}, nil},
 		{"a code, with stderr", 4, launcher.Exit{Code: 1}, func(f *launcher.Failure) { f.Stderr = said }},
-		{"a short stderr that has just been printed", 4, launcher.Exit{Code: 1}, func(f *launcher.Failure) {
-			f.Stderr = said
+		{"a traceback that has just been printed", 4, launcher.Exit{Code: 1}, func(f *launcher.Failure) {
+			f.Stderr = strings.Split(strings.Repeat("said ", 20), " ")
 			f.Shown = true
 		}},
 		{"a known failure", 4, launcher.Exit{Code: 1, Program: "/usr/bin/python3"}, func(f *launcher.Failure) {
@@ -98,6 +98,11 @@ func TestFailureTexts(t *testing.T) {
 		{"a host", 4, launcher.Exit{}, func(f *launcher.Failure) {
 			f.Rank = -1
 			f.Lost = errors.New("lost the connection to the agent")
+		}},
+		{"a host by a connection of gorun up", 4, launcher.Exit{}, func(f *launcher.Failure) {
+			f.Rank = -1
+			f.Lost = fmt.Errorf("lost the connection to the agent: %w", usage.Errorf("gorun up keeps the hosts again",
+				"up-g7k2, which kept the connection, has ended"))
 		}},
 		{"a server of ranks", 4, launcher.Exit{}, func(f *launcher.Failure) {
 			f.Rank = -1
@@ -165,13 +170,15 @@ func TestFailuresOfManyHostsAreShort(t *testing.T) {
 			"failed for other reasons" {
 		t.Errorf("got\n%s", &out)
 	}
+	cause := (Outcome{Err: &launcher.LaunchError{Hosts: failed}}).Reason()
+	check.That(t, len(cause) < 310, "a cause of %d bytes", len(cause))
 	out.Reset()
 	r := launcher.Result{Lost: failed, Cause: &launcher.Failure{Rank: 7, Host: "n00000", Lost: failed[0].Err}}
 	for i := range failed {
 		r.Unconfirmed = append(r.Unconfirmed, failed[i].Host)
 		r.Unkillable = append(r.Unkillable, launcher.Unkillable{Host: failed[i].Host})
 	}
-	u.Conclude(r, 80_000)
+	u.Conclude(r, 80_000, Limits{})
 	if text := out.String(); strings.Count(text, "\n") > mostReasons+16 ||
 		!strings.Contains(text, "error: host n00001, n00003, n00005, n00007, n00009, n00011 and 4994 more hosts: no "+
 			"route\n") {
