@@ -60,10 +60,28 @@ func serves(command string, f control.Found) bool {
 	return here && f.State != control.Keeping
 }
 
+// completeHostsOfJobs completes the name of a host of the job among the arguments, or of any.
+func completeHostsOfJobs(cmd *cobra.Command, args []string, _ string) (names []cobra.Completion,
+	_ cobra.ShellCompDirective) {
+	found, _ := control.FindPlace(os.Getenv).List(context.Background(), false)
+	for _, f := range found {
+		if !serves(cmd.Name(), f) || len(args) > 0 && args[0] != f.ID && args[0] != f.Name {
+			continue
+		}
+		for _, h := range f.Hosts {
+			if !slices.Contains(names, h.Host) {
+				names = append(names, h.Host)
+			}
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
 // psCommand is gorun ps.
 type psCommand struct {
 	*invocation
 	all, json, quiet bool
+	last             int
 }
 
 func newPs(call *invocation) *cobra.Command {
@@ -72,7 +90,8 @@ func newPs(call *invocation) *cobra.Command {
 		Use:   "ps [flags]",
 		Short: "List your running jobs on this machine",
 		Long: `ps lists the jobs whose gorun you have started on this machine, and detached jobs of other machines
-with the same home. -a adds jobs that have ended within seven days, with exit code and cause.`,
+with the same home. -a adds the newest jobs that have ended within seven days, with exit code and
+cause. A job whose gorun was killed is listed if it was started with --detach.`,
 		Example: `  gorun ps
   gorun ps -a --json`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -85,6 +104,7 @@ with the same home. -a adds jobs that have ended within seven days, with exit co
 		},
 	}, c)
 	cmd.Flags().BoolVarP(&c.all, "all", "a", false, "also jobs that have ended, for 7 days")
+	cmd.Flags().IntVar(&c.last, "last", 50, "also so many of the jobs that have ended, the newest; 0: all")
 	cmd.Flags().BoolVar(&c.json, "json", false, "print a JSON object instead of a table")
 	cmd.Flags().BoolVarP(&c.quiet, "quiet", "q", false, "print ids only")
 	cmd.MarkFlagsMutuallyExclusive("json", "quiet")
@@ -92,10 +112,23 @@ with the same home. -a adds jobs that have ended within seven days, with exit co
 }
 
 func (c *psCommand) Run(ctx context.Context) (code int, err error) {
-	if c.quiet {
-		return 0, jobs.IDs(ctx, c.place(), c.all, c.stdout)
+	chosen := c.flags.Changed("last")
+	if c.last < 0 {
+		return 0, usage.Errorf("give a number of jobs: --last 20, or 0 for all", "--last %d: at least 0", c.last)
 	}
-	return 0, jobs.List(ctx, c.place(), c.all, c.json, c.plain, c.console)
+	if (c.quiet || c.json) && !chosen {
+		c.last = 0 // programs read them
+	}
+	found, older, err := jobs.Own(ctx, c.place(), c.all || chosen, c.last)
+	switch {
+	case err != nil:
+		return 0, err
+	case c.quiet:
+		return 0, jobs.IDs(found, c.stdout)
+	case c.json:
+		return 0, jobs.WriteJSON(found, c.stdout)
+	}
+	return 0, jobs.List(found, older, c.all || chosen, c.plain, c.console)
 }
 
 // viewFlags are the flags by which the user chooses the output of a job to see.
@@ -308,6 +341,7 @@ The exit code is the command's. It ends with the job, and with this gorun.`,
 	cmd.Flags().SetInterspersed(false)
 	cmd.Flags().IntVar(&c.rank, "rank", 0, "the rank whose host, environment and directory it gets")
 	cmd.Flags().StringVar(&c.host, "host", "", "a host by its name in the job, instead of a rank")
+	_ = cmd.RegisterFlagCompletionFunc("host", completeHostsOfJobs) // an error means a missing or registered flag
 	cmd.MarkFlagsMutuallyExclusive("rank", "host")
 	return cmd
 }
@@ -347,6 +381,7 @@ It ends with the job, or at Ctrl-C.`,
 	}, c)
 	cmd.Flags().IntVar(&c.to.Rank, "rank", 0, "the rank whose host it is")
 	cmd.Flags().StringVar(&c.to.Host, "host", "", "a host by its name in the job, instead of a rank")
+	_ = cmd.RegisterFlagCompletionFunc("host", completeHostsOfJobs) // an error means a missing or registered flag
 	cmd.MarkFlagsMutuallyExclusive("rank", "host")
 	return cmd
 }

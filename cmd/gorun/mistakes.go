@@ -156,8 +156,15 @@ func strayFlags(program []string) string {
 	return fmt.Sprintf("%s was given to %s: gorun's flags go before the program", program[1], filepath.Base(program[0]))
 }
 
-// unknownFlag names the nearest flag of a command.
-func unknownFlag(cmd *cobra.Command, err error) error {
+// wrongFlag names the nearest flag of a command, or shows one that lacks its value.
+func wrongFlag(cmd *cobra.Command, err error) error {
+	var bare *pflag.ValueRequiredError
+	if errors.As(err, &bare) {
+		f := bare.GetFlag()
+		value, _ := pflag.UnquoteUsage(f)
+		return usage.Errorf(fmt.Sprintf("write --%s %s; %s --help says more", f.Name, strings.ToUpper(value),
+			cmd.CommandPath()), "--%s needs a value", f.Name)
+	}
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) {
 		return err

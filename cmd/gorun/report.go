@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -57,15 +59,35 @@ browser, at an address that only you can read, and keeps it up to date.`,
 			}
 			return nil
 		},
+		ValidArgsFunction: completeRecords,
 	}, c)
 	cmd.Flags().StringVarP(&c.to, "output", "o", "",
 		"the page (default: report.html in DIR, of several comparison.html in the first); - is standard output")
 	cmd.Flags().StringArrayVar(&c.logs, "log", nil, "a file with the run's output, once for each DIR")
-	cmd.Flags().StringVar(&c.live, "live", "", "the page of this running job, at an address of this machine")
+	cmd.Flags().StringVar(&c.live, "live", "", "the page of this running `job`, at an address of this machine")
 	_ = cmd.RegisterFlagCompletionFunc("live", completeJobs) // an error means a missing or registered flag
 	cmd.Flags().IntVar(&c.port, "port", 0, "the port of --live (default: any free one)")
 	cmd.Flags().StringVar(&c.loss, "loss", report.LossPattern, "regular expression with the groups step and loss")
 	return cmd
+}
+
+// completeRecords completes a folder with a record, or any if none fits.
+func completeRecords(_ *cobra.Command, _ []string, typed string) (names []cobra.Completion,
+	_ cobra.ShellCompDirective) {
+	in, begins := filepath.Split(typed)
+	entries, _ := os.ReadDir(cmp.Or(in, "."))
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), begins) {
+			continue
+		}
+		if record.In(filepath.Join(in, e.Name())) {
+			names = append(names, in+e.Name())
+		}
+	}
+	if names == nil {
+		return nil, cobra.ShellCompDirectiveFilterDirs
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
 func (c *reportCommand) Run(ctx context.Context) (code int, err error) {

@@ -54,7 +54,7 @@ job, shows their output, and takes them all down when one fails.`,
 		newConfig(call), newVersion(call), newCompat(call), newMan(call))
 	for _, cmd := range []*cobra.Command{newDown(call), newPs(call), newLogs(call), newAttach(call), newWait(call),
 		newKill(call), newExec(call), newForward(call), newStacks(call), newTop(call), newReport(call)} {
-		cmd.SetFlagErrorFunc(unknownFlag)
+		cmd.SetFlagErrorFunc(wrongFlag)
 		root.AddCommand(cmd)
 	}
 	root.InitDefaultCompletionCmd()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/gorun/gorun/internal/sight/control"
 	"github.com/gorun/gorun/internal/usage"
 	"github.com/gorun/gorun/launcher"
 )
@@ -23,12 +24,14 @@ func Of(err error) int {
 	var gpus *launcher.GPUsError
 	var output *launcher.OutputError
 	var stopped *launcher.StoppedError
+	var job *control.NoJobError
 	switch {
 	case errors.As(err, &launch):
 		return launch.Code()
 	case errors.As(err, &stopped):
 		return launcher.Result{Stopped: stopped.Reason}.Code()
-	case errors.As(err, &slots), errors.As(err, &gpus), errors.As(err, &output), IsUsage(err):
+	case errors.As(err, &slots), errors.As(err, &gpus), errors.As(err, &output), errors.As(err, &job),
+		IsUsage(err):
 		return Usage
 	}
 	return Launch

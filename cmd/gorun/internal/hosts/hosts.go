@@ -94,6 +94,9 @@ func findHosts(o *settings.Options, s Finder) (p Selection, err error) {
 			p, err = s.narrow(p, o.Hosts)
 		}
 	case o.Hosts != "":
+		if err := s.checkNoFile(o.Hosts); err != nil {
+			return Selection{}, err
+		}
 		list, err := hostfile.ParseList(o.Hosts)
 		if err != nil {
 			return Selection{}, hostsError(err)
@@ -108,13 +111,30 @@ func findHosts(o *settings.Options, s Finder) (p Selection, err error) {
 		p, err = s.Defaults()
 		if err == nil && p.Hosts == nil {
 			p = Selection{Hosts: []hostfile.Host{{Name: "localhost", Slots: max(o.NP, 1), Auto: o.SlotsByCores &&
-				o.NP == 0}}, Source: "this machine"}
+				o.NP == 0 || o.Request(o.NP).NoOversubscribe}}, Source: "this machine"}
 		}
 	}
 	if err != nil {
 		return Selection{}, err
 	}
 	return s.leaveHere(p, o)
+}
+
+// checkNoFile returns an error for -H with the name of a hostfile, if it has a dot or slash: a host may
+// have the plain name of a file.
+func (s Finder) checkNoFile(name string) error {
+	if !strings.ContainsAny(name, "./") {
+		return nil
+	}
+	file, err := s.Open(name)
+	if err != nil {
+		return nil
+	}
+	defer file.Close()
+	if list, err := hostfile.Parse(name, file); err != nil || len(list.Mentions()) == 0 {
+		return nil
+	}
+	return usage.Errorf("a file of hosts follows --hostfile: --hostfile "+prose.Quoted(name), "-H %s: it is a hostfile", name)
 }
 
 // leaveHere leaves this machine out of p if o has --no-local.
@@ -164,7 +184,11 @@ func (s Finder) readHostfile(name string, byCores bool) (Selection, error) {
 func (s Finder) parseHostfile(name string) (hostfile.List, error) {
 	file, err := s.Open(name)
 	if err != nil {
-		return hostfile.List{}, usage.Errorf("check the name after --hostfile", "open the hostfile: %w", err)
+		hint := "check the name after --hostfile"
+		if _, no := hostfile.ParseList(name); no == nil && strings.ContainsAny(name, ",:") {
+			hint = "hosts themselves follow -H: -H " + prose.Quoted(name)
+		}
+		return hostfile.List{}, usage.Errorf(hint, "open the hostfile: %w", err)
 	}
 	defer file.Close()
 	list, err := hostfile.Parse(name, file)

@@ -26,6 +26,7 @@ func TestFind(t *testing.T) {
 		"/etc/mpi/hostfile": "w0 slots=8\n", "no": "^x\n",
 		"nodes": "n1\nn1\nn2\n", "named": "node1.example.com slots=4\nnode2 slots=2\nnode3\nnode3\n",
 		"bad": "a\nb slots=x\n", "limited": "a slots=auto max_slots=4\n",
+		"list.txt": "a slots=2\n", "./list": "a\n", "log.txt": "step 1 loss 2\n",
 		"mixed": "here\na\nb slots=2\nc gpus=4\nd\nd\n",
 		"ranks": "rank 0=b slot=0\nrank 1=a slot=1:0\nrank 2=b slot=1\n", "relative": "rank 0=+n1 slot=0\n",
 		"six": "rank 0=[fe80::1%eth0] slot=0\nrank 1=fd00::2 slot=0\nrank 2=[fe80::1%eth0] slot=1\n",

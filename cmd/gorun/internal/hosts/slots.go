@@ -97,6 +97,7 @@ func applySlotFlags(p Selection, o *settings.Options) (Selection, error) {
 	}
 	p.NP = 0
 	slots := func(int) int { return ppn }
+	limited := ppn == 0 && o.Request(o.NP).NoOversubscribe // to the hosts' own slots
 	if ppn == 0 {
 		np := max(o.NP, 0)
 		if np == 0 {
@@ -106,6 +107,9 @@ func applySlotFlags(p Selection, o *settings.Options) (Selection, error) {
 		slots = func(i int) int { return (np + len(hosts) - 1 - i) / len(hosts) }
 	}
 	for i := range hosts {
+		if limited && (hosts[i].Auto || hosts[i].Slots < slots(i)) {
+			continue
+		}
 		hosts[i].Slots = slots(i)
 		hosts[i].Auto = o.Ppn.Unit != ""
 		if hosts[i].Auto {

@@ -3,6 +3,7 @@ package job
 import (
 	"errors"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -40,12 +41,16 @@ func programDir(o *settings.Options) (string, error) {
 // stagedFolder scans the folder of --stage. It returns nil without --stage, or if all ranks run
 // here in the folder of that name.
 func stagedFolder(o *settings.Options, leaves bool) (*launcher.WorkDir, error) {
-	if o.Stage == "" || !leaves && !strings.Contains(o.Stage, wire.Arch) {
-		return nil, nil // the agent checks a folder that is not copied
+	if o.Stage == "" {
+		return nil, nil
 	}
 	dir, err := workingDir(o.Stage)
 	if err != nil {
 		return nil, err
+	}
+	if !leaves && !strings.Contains(o.Stage, wire.Arch) {
+		_, err := os.Stat(dir)
+		return nil, stageError(o.Stage, err)
 	}
 	files := workdir.DefaultFiles
 	bytes := int64(workdir.DefaultBytes)
@@ -92,7 +97,7 @@ func stageError(named string, err error) error {
 		return usage.Errorf("%a stands for a host's architecture: make one of the folders, such as "+
 			wire.ForArch("amd64", named), "--stage %s: no such folder for amd64 or arm64", named)
 	case errors.Is(err, fs.ErrNotExist):
-		return usage.Errorf("", "--stage %s: no such folder", named)
+		return usage.Errorf("check the name; relative ones begin in the current directory", "--stage %s: no such folder", named)
 	}
 	return usage.Errorf("", "--stage %s: %w", named, err)
 }

@@ -43,7 +43,7 @@ func codeOf(j control.Job, console *ui.UI) (int, error) {
 // KillAll does to all running jobs of the user what Kill does to one. A job that cannot be stopped
 // does not save the others.
 func KillAll(ctx context.Context, place control.Place, signal syscall.Signal, console *ui.UI) error {
-	found, err := ownJobs(ctx, place, false)
+	found, _, err := Own(ctx, place, false, 0)
 	if err != nil {
 		return err
 	}

@@ -43,6 +43,9 @@ func converse(ctx context.Context, place control.Place, name string, request con
 	if err != nil {
 		return 0, err
 	}
+	if _, err := hostOf(f.Job, request); err != nil {
+		return 0, err
+	}
 	screen := ui.FindScreen(in, out)
 	request.Terminal = sizeOf(screen)
 	conn, answers, err := f.Client.Exec(ctx, request)

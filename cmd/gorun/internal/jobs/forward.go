@@ -98,11 +98,13 @@ func hostOf(job control.Job, to control.Exec) (string, error) {
 			return h.Host, nil
 		}
 	}
-	if to.Rank < 0 {
+	switch {
+	case job.Elastic && to.Rank < 0: // its gorun knows
+		return to.Host, nil
+	case to.Rank < 0:
 		return "", usage.Errorf("gorun ps lists the hosts of jobs", "no ranks of job %s run on host %q", job.ID,
 			to.Host)
-	}
-	if !job.Elastic {
+	case !job.Elastic:
 		if _, err := each([][2]int{{to.Rank, to.Rank}}, job); err != nil {
 			return "", err
 		}

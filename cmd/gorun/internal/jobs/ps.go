@@ -18,21 +18,40 @@ import (
 // leastWidth is the width of the narrowest terminal to which lines are cut.
 const leastWidth = 40
 
-// ownJobs returns the user's jobs, also those that have ended with all.
-func ownJobs(ctx context.Context, place control.Place, all bool) ([]control.Found, error) {
-	found, err := place.List(ctx, all)
+// Own returns the user's jobs in the order of their start, with all also the newest most jobs that
+// have ended, or all of them for 0. older is the number of those left out.
+func Own(ctx context.Context, place control.Place, all bool, most int) (found []control.Found, older int, err error) {
+	found, err = place.List(ctx, all)
 	if err != nil {
-		return nil, fmt.Errorf("list your jobs: %w", err)
+		return nil, 0, fmt.Errorf("list your jobs: %w", err)
 	}
-	return found, nil
+	if most > 0 {
+		found, older = newest(found, most)
+	}
+	return found, older, nil
 }
 
-// IDs prints the ids of the user's jobs, also of those that have ended with all.
-func IDs(ctx context.Context, place control.Place, all bool, out io.Writer) error {
-	found, err := ownJobs(ctx, place, all)
-	if err != nil {
-		return err
+// newest leaves out all but the newest most jobs that have ended.
+func newest(found []control.Found, most int) (kept []control.Found, older int) {
+	for _, f := range found {
+		if f.Client == nil {
+			older++
+		}
 	}
+	older = max(0, older-most)
+	left := older
+	for _, f := range found {
+		if f.Client == nil && left > 0 {
+			left--
+			continue
+		}
+		kept = append(kept, f)
+	}
+	return kept, older
+}
+
+// IDs prints the ids of jobs.
+func IDs(found []control.Found, out io.Writer) error {
 	for _, f := range found {
 		if _, err := fmt.Fprintln(out, f.ID); err != nil {
 			return err
@@ -41,22 +60,20 @@ func IDs(ctx context.Context, place control.Place, all bool, out io.Writer) erro
 	return nil
 }
 
-// List prints the user's jobs, also those that have ended with all. On a terminal it cuts lines to
-// the terminal's width.
-func List(ctx context.Context, place control.Place, all, asJSON bool, out io.Writer, console *ui.UI) error {
-	found, err := ownJobs(ctx, place, all)
-	if err != nil {
-		return err
+// WriteJSON prints jobs as one JSON object.
+func WriteJSON(found []control.Found, out io.Writer) error {
+	list := struct {
+		Jobs []control.Job `json:"jobs"`
+	}{[]control.Job{}}
+	for _, f := range found {
+		list.Jobs = append(list.Jobs, f.Job)
 	}
-	if asJSON {
-		list := struct {
-			Jobs []control.Job `json:"jobs"`
-		}{[]control.Job{}}
-		for _, f := range found {
-			list.Jobs = append(list.Jobs, f.Job)
-		}
-		return ui.WriteJSON(out, list, "")
-	}
+	return ui.WriteJSON(out, list, "")
+}
+
+// List prints jobs, with columns for those that have ended with all, and says how many older ones it
+// lacks. On a terminal it cuts lines to the terminal's width.
+func List(found []control.Found, older int, all bool, out io.Writer, console *ui.UI) error {
 	switch {
 	case len(found) > 0:
 	case all:
@@ -81,6 +98,9 @@ func List(ctx context.Context, place control.Place, all, asJSON bool, out io.Wri
 			return err
 		}
 	}
+	if older > 0 {
+		console.Notef("left out: %s; gorun ps --last 0 lists all", prose.Count(older, "older job"))
+	}
 	return nil
 }
 
@@ -95,7 +115,7 @@ func rows(found []control.Found, all bool, now time.Time) [][]string {
 		program := shortened(strings.Join(f.Program, " "), 40)
 		if all {
 			row = append(row, start(f.Job), elapsed(f.Job, now), code(f.Job), program,
-				cmp.Or(prose.Printable(f.Cause), "-"))
+				shortened(f.Cause, 200))
 		} else {
 			row = append(row, elapsed(f.Job, now), program)
 		}

@@ -54,3 +54,24 @@ func TestRowsOfJobs(t *testing.T) {
 		check.That(t, slices.EqualFunc(got, tt.want, slices.Equal), "got  %q\nwant %q", got, tt.want)
 	}
 }
+
+func TestNewestJobsAreListed(t *testing.T) {
+	var all []control.Found
+	for _, id := range []string{"a", "b", "c", "d"} {
+		all = append(all, control.Found{Job: control.Job{ID: id}})
+	}
+	all[1].Client = &control.Client{} // it runs
+	for _, tc := range []struct {
+		most  int
+		want  string
+		older int
+	}{{3, "abcd", 0}, {2, "bcd", 1}, {1, "bd", 2}} {
+		kept, older := newest(all, tc.most)
+		ids := ""
+		for _, f := range kept {
+			ids += f.ID
+		}
+		check.Equal(t, ids, tc.want)
+		check.Equal(t, older, tc.older)
+	}
+}

@@ -48,7 +48,7 @@ func setAll(flags *pflag.FlagSet, defaults []dialect.Default) (errs []error) {
 			value = f.NoOptDefVal
 		}
 		if err := flags.Set(name, value); err != nil {
-			errs = append(errs, usage.Errorf("", "%s in the environment means --%s %q: %w", d.Variable, name, value,
+			errs = append(errs, usage.Errorf(unset(d.Variable), "%s in the environment means --%s %q: %w", d.Variable, name, value,
 				rejection(err)))
 		}
 	}
@@ -79,11 +79,14 @@ func setFromVariables(flags *pflag.FlagSet, lookup func(string) (string, bool)) 
 		}
 		if err := flags.Set(f.Name, value); err != nil {
 			// The value did not come from a flag, so the error names the variable.
-			errs = append(errs, usage.Errorf("", "%s=%s: %w", variable, value, rejection(err)))
+			errs = append(errs, usage.Errorf(unset(variable), "%s=%s: %w", variable, value, rejection(err)))
 		}
 	})
 	return errs
 }
+
+// unset is the hint for a variable that cannot be a setting.
+func unset(variable string) string { return "correct the variable, or leave it out: unset " + variable }
 
 // serviceLink reports a variable that describes a service, not a setting: Kubernetes sets
 // GORUN_SSH_PORT=tcp://10.0.0.1:22 in every pod if there is a Service named gorun-ssh, and so do

@@ -30,6 +30,12 @@ const (
 	eventFile  = "events.jsonl"     // an Event in each line
 )
 
+// In reports whether a folder holds a record.
+func In(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, runFile))
+	return err == nil
+}
+
 // Bounds of a folder.
 const (
 	maxSamples = 256 << 20 // bytes of samples, uncompressed
