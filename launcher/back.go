@@ -33,6 +33,9 @@ type BringingBack struct {
 // openTime bounds the start of an agent that sends files back.
 const openTime = time.Minute
 
+// thisMachine stands for a host in errors of the launcher's own machine.
+const thisMachine = "this machine"
+
 // backHost is a host on which ranks ran, from which files come back.
 type backHost struct {
 	name  string
@@ -84,7 +87,7 @@ func (l *loop) back(ctx context.Context, hosts []backHost) *core.Back {
 	b := &core.Back{Dir: l.opts.Back.Dir}
 	here, remove, err := markFolder(b.Dir)
 	if err != nil {
-		b.Failed = []HostError{{Host: "this machine", Err: err}}
+		b.Failed = []HostError{{Host: thisMachine, Err: err}}
 		return b
 	}
 	defer remove()
@@ -107,8 +110,10 @@ func (l *loop) back(ctx context.Context, hosts []backHost) *core.Back {
 	}
 	work.Wait()
 	var empty []HostError
+	var local *fetch.LocalError
 	for i, g := range got {
 		switch {
+		case errors.As(errs[i], &local): // several hosts' files may meet it
 		case errs[i] != nil:
 			b.Failed = append(b.Failed, HostError{Host: names[i], Err: errs[i]})
 		case len(g.Entries) == 0 && !g.Shared:
@@ -123,7 +128,9 @@ func (l *loop) back(ctx context.Context, hosts []backHost) *core.Back {
 		b.Files += g.Files
 		b.Bytes += g.Bytes
 	}
-	if b.Hosts == 0 {
+	if local != nil {
+		b.Failed = append(b.Failed, HostError{Host: thisMachine, Err: local})
+	} else if b.Hosts == 0 {
 		b.Failed = append(b.Failed, empty...)
 	}
 	return b
@@ -146,7 +153,7 @@ func (l *loop) backFrom(ctx context.Context, h backHost, here, dir string) (got 
 	for _, wdir := range h.wdirs {
 		ask.From = append(ask.From, wire.FetchFrom{Dir: wdir, Patterns: l.opts.Back.Patterns})
 	}
-	got, err = s.Fetch(ctx, ask, func() (fetch.Folder, error) { return fetch.OpenFolder(dir) },
+	got, err = s.Fetch(ctx, ask, func(*fetch.List) (fetch.Folder, error) { return fetch.OpenFolder(dir) },
 		l.opts.Meter)
 	if err == nil {
 		l.opts.Trace("%s: %d files came back to %s", h.name, got.Files, dir)

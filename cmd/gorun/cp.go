@@ -27,12 +27,14 @@ after -H; without them the flags count, or the scheduler. DIR is made where it i
 hosts begin at the home directory unless they are absolute.
 
 With HOSTS first, cp copies files and folders of hosts into DIR of this machine: straight into it
-from one host, and into a folder for each of several. Each host expands patterns: *, ? and [a-z].
-Quote them.`,
+from one host, and into a folder for each of several. As with cp and scp, one file of one host may
+get a name: where DIR is no folder, and does not end with /, it becomes that file. Each host expands
+patterns: *, ? and [a-z]. Quote them.`,
 		Example: `  gorun cp data.tar f1,f[2-8]:/var/tmp
   gorun cp --hostfile hosts.txt image.sif data.tar :/scratch
   gorun cp -H f1,f2 data.tar :
-  gorun cp 'f1,f2:/var/tmp/ckpt/*.pt' ckpt`,
+  gorun cp 'f1,f2:/var/tmp/ckpt/*.pt' ckpt
+  gorun cp f1:log/train.log f1.log`,
 	}, c, settings.Copies)
 }
 

@@ -74,9 +74,9 @@ type Back struct {
 }
 
 // FilesBack connects to all hosts side by side and brings files of them into the folders that open
-// makes, by index of the host. warn gets lines for the user. It leaves nothing running. The result
+// gives for each, by its index. warn gets lines for the user. It leaves nothing running. The result
 // is in the order of hosts.
-func FilesBack(ctx context.Context, hosts []hostfile.Host, ask wire.Fetch, open func(i int) (fetch.Folder, error),
+func FilesBack(ctx context.Context, hosts []hostfile.Host, ask wire.Fetch, open func(i int) fetch.Open,
 	reach survey.Reach, warn func(string), meter relay.Meter) []Back {
 	d := newDelivery(hosts, reach, warn)
 	defer d.close()
@@ -88,8 +88,7 @@ func FilesBack(ctx context.Context, hosts []hostfile.Host, ask wire.Fetch, open 
 			continue
 		}
 		work.Go(func() {
-			all[i].Got, all[i].Err = d.sessions[i].Fetch(ctx, ask, func() (fetch.Folder, error) { return open(i) },
-				meter)
+			all[i].Got, all[i].Err = d.sessions[i].Fetch(ctx, ask, open(i), meter)
 		})
 	}
 	work.Wait()

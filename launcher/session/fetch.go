@@ -10,7 +10,7 @@ import (
 
 // Fetch brings files of the host into a folder, which open makes if there are any. If ctx ends
 // first, so does the session.
-func (s *Session) Fetch(ctx context.Context, ask wire.Fetch, open func() (fetch.Folder, error),
+func (s *Session) Fetch(ctx context.Context, ask wire.Fetch, open fetch.Open,
 	meter relay.Meter) (got fetch.Got, err error) {
 	err = s.during(ctx, func() (err error) {
 		got, err = fetch.Receive(relayAgent{s}, ask, open, meter)

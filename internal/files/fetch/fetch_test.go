@@ -110,7 +110,7 @@ func (w *world) bring(patterns ...string) (Got, error) {
 	return got, err
 }
 
-func (w *world) open() (Folder, error) { return OpenFolder(w.dir) }
+func (w *world) open(*List) (Folder, error) { return OpenFolder(w.dir) }
 
 // breaking is a connection that breaks after some bytes.
 type breaking struct {
@@ -366,7 +366,7 @@ func TestHostileHost(t *testing.T) {
 				Chunk: 1 << 60,
 				Sums:  make([]byte, 32),
 			})
-		}}, "no space left on device"},
+		}}, "dir: no space left on device: the file system at "},
 		"what it should": {hostile{listed(file("a", 4)), offered(a), piece("te"), piece("xt")}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -114,6 +114,9 @@ func isAsked(e workdir.Entry, pattern string) bool {
 	return true
 }
 
+// One reports whether all that comes is one file, in no folder.
+func (l *List) One() bool { return len(l.Entries) == 1 && l.Entries[0].Kind == workdir.File }
+
 // files returns the number of files and their bytes.
 func (l *List) files() (n int, bytes int64) {
 	for _, e := range l.Entries {

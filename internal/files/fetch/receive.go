@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/files/relay"
+	"github.com/gorun/gorun/internal/files/space"
 	"github.com/gorun/gorun/internal/files/trust"
 	"github.com/gorun/gorun/internal/files/workdir"
 	"github.com/gorun/gorun/internal/net/wire"
@@ -29,6 +30,7 @@ const (
 type Folder struct {
 	*os.Root
 	Path string // for messages
+	Name string // of the only file that comes, in place of its own; "": its own
 }
 
 // OpenFolder opens the folder at a path, which is made where it is missing. It refuses, with a
@@ -36,12 +38,12 @@ type Folder struct {
 func OpenFolder(path string) (Folder, error) {
 	root, err := trust.Folder(path)
 	if err != nil {
-		return Folder{}, relay.Plainly(err)
+		return Folder{}, space.Explain(relay.Plainly(err), filepath.Dir(path), 0)
 	}
 	if err := trust.Check(path); err != nil {
 		return Folder{}, errors.Join(err, root.Close())
 	}
-	return Folder{root, path}, nil
+	return Folder{Root: root, Path: path}, nil
 }
 
 // CheckFolder returns the error of [OpenFolder], and changes nothing.
@@ -69,12 +71,32 @@ type Got struct {
 	Came  int64 // bytes that were not there before
 }
 
-// Receive asks a host for files and puts them below a folder, which open makes if there are any.
-func Receive(from relay.Host, ask wire.Fetch, open func() (Folder, error), meter relay.Meter) (Got, error) {
+// LocalError reports that this machine cannot keep what a host sends.
+type LocalError struct {
+	Dir string // "": it could not be opened
+	Err error
+}
+
+func (e *LocalError) Error() string {
+	if e.Dir == "" { // Err has the path
+		return e.Err.Error()
+	}
+	return "write to " + e.Dir + ": " + e.Err.Error()
+}
+
+func (e *LocalError) Unwrap() error { return e.Err }
+
+// Open opens the folder for the files of a list, of which there is at least one, and makes it where it
+// is missing.
+type Open func(*List) (Folder, error)
+
+// Receive asks a host for files and puts them below a folder. An error that is not the host's is a
+// *LocalError.
+func Receive(from relay.Host, ask wire.Fetch, open Open, meter relay.Meter) (Got, error) {
 	return (&receiving{Host: from, meter: meter, idle: idleTime}).receive(ask, open)
 }
 
-func (r *receiving) receive(ask wire.Fetch, open func() (Folder, error)) (Got, error) {
+func (r *receiving) receive(ask wire.Fetch, open Open) (Got, error) {
 	defer r.close()
 	r.Send(wire.TypeFetch, ask)
 	r.watch = time.AfterFunc(r.idle, func() {
@@ -102,7 +124,7 @@ type receiving struct {
 	late   atomic.Bool // whether the host was given up
 }
 
-func (r *receiving) run(ask wire.Fetch, open func() (Folder, error)) error {
+func (r *receiving) run(ask wire.Fetch, open Open) error {
 	list, err := readList(&workdir.Pieces{Next: r.next})
 	if err == nil {
 		err = list.checkAsked(ask)
@@ -116,12 +138,12 @@ func (r *receiving) run(ask wire.Fetch, open func() (Folder, error)) error {
 	if len(list.Entries) == 0 {
 		return nil
 	}
-	if r.to, err = open(); err != nil {
-		return err
+	if r.to, err = open(list); err != nil {
+		return r.local(err)
 	}
 	made, err := r.makeFolders()
 	if err != nil {
-		return err
+		return r.local(err)
 	}
 	for _, e := range list.Entries {
 		if e.Kind == workdir.File {
@@ -134,7 +156,7 @@ func (r *receiving) run(ask wire.Fetch, open func() (Folder, error)) error {
 		}
 	}
 	r.Send(wire.TypeEnough, nil)
-	return r.complete(made)
+	return r.local(r.complete(made))
 }
 
 // next returns the host's next frame.
@@ -178,18 +200,18 @@ func (r *receiving) offer(o wire.Offer) error {
 	in := path.Dir(string(e.Path))
 	root, err := r.to.OpenRoot(in)
 	if err != nil {
-		return r.failed(in, err)
+		return r.local(r.failed(in, err))
 	}
-	o.Name = []byte(path.Base(string(e.Path)))
+	o.Name = []byte(cmp.Or(r.to.Name, path.Base(string(e.Path))))
 	o.Mode = uint32(e.Mode &^ 0o022) // others may write to no file, whatever the host says
 	o.Mtime = time.Duration(e.Mtime)
 	target, err := relay.KeepIn(root, filepath.Join(r.to.Path, in), o)
 	if err != nil {
-		return err
+		return r.local(err)
 	}
 	a, err := relay.Arrive(o, target)
 	if err != nil {
-		return err
+		return r.local(err)
 	}
 	r.coming = append(r.coming, a)
 	r.got.Came += e.Size - a.Have()
@@ -204,7 +226,7 @@ func (r *receiving) piece(data []byte) error {
 		return errors.New("a file was changed while it was copied: copy again")
 	}
 	if err != nil {
-		return err
+		return r.local(err)
 	}
 	r.meter.Add(int64(len(data)))
 	return r.finish()
@@ -216,7 +238,7 @@ func (r *receiving) finish() error {
 		a := r.coming[0]
 		r.coming = r.coming[1:]
 		if err := errors.Join(a.Finish(), a.Close()); err != nil {
-			return err
+			return r.local(err)
 		}
 	}
 	return nil
@@ -288,6 +310,14 @@ func (r *receiving) link(name, target string) error {
 		return err
 	}
 	return r.to.Rename(temp, name)
+}
+
+// local marks an error of this machine, and says which of its file systems is full.
+func (r *receiving) local(err error) error {
+	if err == nil || errors.As(err, new(*wire.FormatError)) {
+		return err
+	}
+	return &LocalError{Dir: r.to.Path, Err: space.Explain(err, r.to.Path, 0)}
 }
 
 // failed says where something failed, not by which system call.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path"
 	"path/filepath"
 	"strings"
@@ -39,10 +40,26 @@ func parseBack(words []string, dir string) (Request, error) {
 		}
 		r.From = append(r.From, from)
 	}
-	if err := fetch.CheckFolder(dir); err != nil {
+	r.single = len(words) == 1 && !strings.ContainsAny(words[0], meta) && !strings.HasSuffix(dir, "/")
+	folder := dir
+	if info, err := os.Stat(dir); err == nil && info.Mode().IsRegular() {
+		if !r.single {
+			return Request{}, severalError(dir)
+		}
+		r.replaces = true
+		folder = filepath.Dir(dir)
+	} else if err == nil {
+		r.single = false
+	}
+	if err := fetch.CheckFolder(folder); err != nil {
 		return Request{}, usage.Errorf(usage.Hint(err), "copy to %s: %w", dir, err)
 	}
 	return r, nil
+}
+
+// severalError is the error for files that would all become one.
+func severalError(dir string) error {
+	return usage.Errorf("name a folder", "copy to %s: it is a file, and several may come", dir)
 }
 
 // meta are the characters that make a part of a path a pattern.
@@ -81,6 +98,19 @@ func pattern(named string) (wire.FetchFrom, error) {
 	return wire.FetchFrom{Dir: wire.Text(dir), Patterns: wire.Texts{path.Clean(strings.Join(parts[first:], "/"))}}, nil
 }
 
+// openFor opens what the files of a host go to: a folder, or the file that a single one becomes.
+func (r Request) openFor(found *fetch.List, dir string) (fetch.Folder, error) {
+	if !r.single || !found.One() {
+		if r.replaces {
+			return fetch.Folder{}, fmt.Errorf("%s is a file, and a folder comes: name a folder", dir)
+		}
+		return fetch.OpenFolder(dir)
+	}
+	folder, err := fetch.OpenFolder(filepath.Dir(dir))
+	folder.Name = filepath.Base(dir)
+	return folder, err
+}
+
 // Bring copies files of hosts to this machine, into a folder for each host if there are several.
 // The failed hosts are reported; the code is 1 if there are any.
 func Bring(ctx context.Context, r Request, hosts []hostfile.Host, reach survey.Reach, console *ui.UI) (code int,
@@ -92,14 +122,19 @@ func Bring(ctx context.Context, r Request, hosts []hostfile.Host, reach survey.R
 		names[i] = h.Name
 	}
 	folders := fetch.HostFolders(names)
+	if r.replaces && len(hosts) > 1 {
+		return 0, severalError(r.Dir)
+	}
+	r.single = r.single && len(hosts) == 1
 	dir := func(i int) string { return filepath.Join(r.Dir, folders[i]) }
 	var all fetch.Got
 	var failed []launcher.HostError
+	var local *fetch.LocalError
 	brought := 0
 	missing := false
 	progress := ui.NewProgress(console, "copying")
-	backs := deliver.FilesBack(ctx, hosts, wire.Fetch{From: r.From}, func(i int) (fetch.Folder, error) {
-		return fetch.OpenFolder(dir(i))
+	backs := deliver.FilesBack(ctx, hosts, wire.Fetch{From: r.From}, func(i int) fetch.Open {
+		return func(found *fetch.List) (fetch.Folder, error) { return r.openFor(found, dir(i)) }
 	}, reach, func(line string) { console.Warningf("%s", line) }, progress)
 	progress.Close()
 	for i, b := range backs {
@@ -121,9 +156,12 @@ func Bring(ctx context.Context, r Request, hosts []hostfile.Host, reach survey.R
 				err = fmt.Errorf("nothing is there that matches %s", strings.Join(b.Missing, " or "))
 			}
 		}
-		if err != nil {
+		if err != nil && !errors.As(err, &local) {
 			failed = append(failed, launcher.HostError{Host: b.Host.Name, Err: err})
 		}
+	}
+	if local != nil { // several hosts' files may meet it
+		failed = append(failed, launcher.HostError{Host: "this machine", Err: local})
 	}
 	if brought > 0 {
 		console.Notef("%s, %s, copied from %s to %s in %.1f s; %s came", prose.Count(all.Files, "file"),

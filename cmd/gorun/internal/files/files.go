@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -32,6 +33,9 @@ type Request struct {
 	// Dir is the directory on hosts, "" for the home directory; or the one here to which files of
 	// hosts come.
 	Dir string
+	// single reports that Dir is no folder here: it is the name of the one file that comes from one
+	// host, or a folder that is missing. replaces: it is a file.
+	single, replaces bool
 }
 
 const how = "for example: gorun cp data.tar f1,f2:/var/tmp, or gorun cp f1,f2:/var/tmp/ckpt ."
@@ -55,6 +59,10 @@ func Parse(words []string) (Request, error) {
 	seen := map[string]string{}
 	for _, name := range files {
 		base := filepath.Base(name)
+		if _, is := path.Split(dir); is == base || path.Ext(is) != "" && path.Ext(is) == path.Ext(base) {
+			return Request{}, usage.Errorf("name the folder alone, or end its name with / if it is one",
+				"%s is the name of a folder, in which %s would be %s", last, name, path.Join(dir, base))
+		}
 		if other, twice := seen[base]; twice {
 			return Request{}, usage.Errorf("copy one of them first, and to another folder",
 				"%s and %s would be the same file there", other, name)
