@@ -68,6 +68,7 @@ func documentWorlds() map[string]string {
 		"docs/ssh.md":                   "two hosts",
 		"docs/staging.md":               "two hosts",
 		"docs/tasks.md":                 "no commands",
+		"docs/trouble.md":               "two hosts",
 		"examples/kubernetes/README.md": "two hosts",
 		"examples/mnist/data/README.md": "no commands",
 		"internal/test/e2e/testdata/script/README.md": "no commands",
