@@ -123,8 +123,9 @@ func (e *IdentityError) Error() string {
 // Hint returns what makes the file usable, or "".
 func (e *IdentityError) Hint() string { return e.Remedy }
 
-// CheckIdentity returns an *IdentityError for a file that is missing, holds no key, or holds a private
-// one that others may read, unless the public key is beside it: an agent may have the other half.
+// CheckIdentity returns an *IdentityError for a file that is missing, holds no key, or holds a
+// private one that others may read, unless the public key is beside it: an agent may have the other
+// half.
 func CheckIdentity(path string) error {
 	f := (&collector{}).readKeyFile(identityFile{path: path, wanted: true})
 	if f.public != nil || f.locked {

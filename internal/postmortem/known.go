@@ -1,8 +1,8 @@
 package postmortem
 
 // failure is a failure by the words in which a program of somebody else reports it. In its hint $1
-// is the first group of the pattern, {host} the rank's host, {python} its interpreter, {there} where a
-// name must exist, and {copy} how a file comes there.
+// is the first group of the pattern, {host} the rank's host, {python} its interpreter, {there}
+// where a name must exist, and {copy} how a file comes there.
 type failure struct {
 	pattern string // regular expression for a line
 	hint    string

@@ -33,10 +33,10 @@ func TestKnownFailures(t *testing.T) {
 // Nothing has to be brought to ranks of this machine.
 func TestHintsForThisMachine(t *testing.T) {
 	for line, want := range map[string]string{
-		"python3: can't open file 'train.py': [Errno 2] No such file": "check the name of train.py; ranks start in the " +
-			"current directory, or in that of --wdir",
-		"FATAL:   could not open image /w/a.sif: lstat": "the image /w/a.sif is not on localhost: check its name, or keep " +
-			"it in a folder that all hosts share",
+		"python3: can't open file 'train.py': [Errno 2] No such file": "check the name of " +
+			"train.py; ranks start in the current directory, or in that of --wdir",
+		"FATAL:   could not open image /w/a.sif: lstat": "the image /w/a.sif is not on localhost: check " +
+			"its name, or keep it in a folder that all hosts share",
 		"FATAL:   could not open image /w/a.sif: image format not recognized": "/w/a.sif on localhost is no image: " +
 			"check its name",
 	} {

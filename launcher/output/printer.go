@@ -371,8 +371,8 @@ func (s *stream) keep(data []byte) {
 	s.tail = append(s.tail, data...)
 }
 
-// visible reports whether the last n lines of a rank's stderr were shown, with few lines between and
-// after them. It must follow Close.
+// visible reports whether the last n lines of a rank's stderr were shown, with few lines between
+// and after them. It must follow Close.
 func (p *Printer) visible(rank, n int) bool {
 	const few = 10
 	s := p.streams[wire.OutputStream(rank, 2)]

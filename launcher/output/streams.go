@@ -31,8 +31,8 @@ func (s *Streams) Of(fd int) *Printer {
 	return nil
 }
 
-// Visible reports whether the last n lines of a rank's stderr were shown, with few lines between and
-// after them. It must follow Close.
+// Visible reports whether the last n lines of a rank's stderr were shown, with few lines between
+// and after them. It must follow Close.
 func (s *Streams) Visible(rank, n int) bool { return s.stderr.visible(rank, n) }
 
 // LastLines returns the last lines of a rank's stderr, 8 KiB at most, safe for a terminal. It must

@@ -86,8 +86,8 @@ func (e *LocalError) Error() string {
 
 func (e *LocalError) Unwrap() error { return e.Err }
 
-// Open opens the folder for the files of a list, of which there is at least one, and makes it where it
-// is missing.
+// Open opens the folder for the files of a list, of which there is at least one, and makes it where
+// it is missing.
 type Open func(*List) (Folder, error)
 
 // Receive asks a host for files and puts them below a folder. An error that is not the host's is a

@@ -38,8 +38,8 @@ type Launcher struct {
 	Title   string   // heading
 	aliases []string // other names of its program, and short names
 	command string   // the command of its program that gorun understands; "": it has none
-	// version is the beginning of what its --version prints, by which scripts tell launchers apart, for
-	// the version that gorun's words were compared with; "": gorun's own version says enough.
+	// version is the beginning of what its --version prints, by which scripts tell launchers apart,
+	// for the version that gorun's words were compared with; "": gorun's own version says enough.
 	version string
 }
 

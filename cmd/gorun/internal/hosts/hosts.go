@@ -120,8 +120,8 @@ func findHosts(o *settings.Options, s Finder) (p Selection, err error) {
 	return s.leaveHere(p, o)
 }
 
-// checkNoFile returns an error for -H with the name of a hostfile, if it has a dot or slash: a host may
-// have the plain name of a file.
+// checkNoFile returns an error for -H with the name of a hostfile, if it has a dot or slash: a host
+// may have the plain name of a file.
 func (s Finder) checkNoFile(name string) error {
 	if !strings.ContainsAny(name, "./") {
 		return nil
@@ -134,7 +134,8 @@ func (s Finder) checkNoFile(name string) error {
 	if list, err := hostfile.Parse(name, file); err != nil || len(list.Mentions()) == 0 {
 		return nil
 	}
-	return usage.Errorf("a file of hosts follows --hostfile: --hostfile "+prose.Quoted(name), "-H %s: it is a hostfile", name)
+	hint := "a file of hosts follows --hostfile: --hostfile " + prose.Quoted(name)
+	return usage.Errorf(hint, "-H %s: it is a hostfile", name)
 }
 
 // leaveHere leaves this machine out of p if o has --no-local.

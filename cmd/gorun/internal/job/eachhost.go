@@ -42,8 +42,8 @@ func (c *hostCommands) once(text string) {
 	}
 }
 
-// setUp runs --setup on hosts before a rank starts there. Stop requests end it, and so does a failure,
-// after failTime.
+// setUp runs --setup on hosts before a rank starts there. Stop requests end it, and so does a
+// failure, after failTime.
 func (c *hostCommands) setUp(ctx context.Context, hosts []hostfile.Host, stops <-chan launcher.Stop) error {
 	if c.o.Setup == "" {
 		return nil

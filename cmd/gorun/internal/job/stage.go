@@ -97,7 +97,8 @@ func stageError(named string, err error) error {
 		return usage.Errorf("%a stands for a host's architecture: make one of the folders, such as "+
 			wire.ForArch("amd64", named), "--stage %s: no such folder for amd64 or arm64", named)
 	case errors.Is(err, fs.ErrNotExist):
-		return usage.Errorf("check the name; relative ones begin in the current directory", "--stage %s: no such folder", named)
+		return usage.Errorf("check the name; relative ones begin in the current directory",
+			"--stage %s: no such folder", named)
 	}
 	return usage.Errorf("", "--stage %s: %w", named, err)
 }

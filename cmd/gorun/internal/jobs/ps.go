@@ -71,8 +71,8 @@ func WriteJSON(found []control.Found, out io.Writer) error {
 	return ui.WriteJSON(out, list, "")
 }
 
-// List prints jobs, with columns for those that have ended with all, and says how many older ones it
-// lacks. On a terminal it cuts lines to the terminal's width.
+// List prints jobs, with columns for those that have ended with all, and says how many older ones
+// it lacks. On a terminal it cuts lines to the terminal's width.
 func List(found []control.Found, older int, all bool, out io.Writer, console *ui.UI) error {
 	switch {
 	case len(found) > 0:

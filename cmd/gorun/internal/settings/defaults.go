@@ -48,8 +48,8 @@ func setAll(flags *pflag.FlagSet, defaults []dialect.Default) (errs []error) {
 			value = f.NoOptDefVal
 		}
 		if err := flags.Set(name, value); err != nil {
-			errs = append(errs, usage.Errorf(unset(d.Variable), "%s in the environment means --%s %q: %w", d.Variable, name, value,
-				rejection(err)))
+			errs = append(errs, usage.Errorf(unset(d.Variable), "%s in the environment means --%s %q: %w",
+				d.Variable, name, value, rejection(err)))
 		}
 	}
 	return errs

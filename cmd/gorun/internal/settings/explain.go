@@ -21,7 +21,8 @@ func ExplainUsage(err error, typed map[string]string) error {
 	if t := typed[invalid.GetFlag().Name]; t != "" {
 		word = t
 	}
-	return usage.Errorf(flagHint(invalid.GetFlag(), word), "%s %q: %w", word, invalid.GetValue(), reason(invalid))
+	hint := flagHint(invalid.GetFlag(), word, invalid.GetValue())
+	return usage.Errorf(hint, "%s %q: %w", word, invalid.GetValue(), reason(invalid))
 }
 
 // reason returns why a flag rejects a value.
@@ -36,8 +37,11 @@ func reason(invalid *pflag.InvalidValueError) error {
 	return err
 }
 
-// flagHint returns an example of a valid value.
-func flagHint(flag *pflag.Flag, word string) string {
+// flagHint returns the nearest valid value, or an example of one.
+func flagHint(flag *pflag.Flag, word, value string) string {
+	if near := usage.Nearest(value, FlagsByName()[flag.Name].Words); near != "" {
+		return "did you mean " + word + " " + near + "?"
+	}
 	switch flag.Value.Type() {
 	case "int", "N[:UNIT]":
 		return "for example " + word + " 2"
