@@ -3,6 +3,7 @@ package core
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/gorun/gorun/internal/test/check"
 )
@@ -86,30 +87,26 @@ func TestCodesOfLaunchers(t *testing.T) {
 }
 
 func TestDescribe(t *testing.T) {
+	after := &StopCause{Rank: 3, Host: "b"}
+	const killed = "was killed by signal 9 (SIGKILL)"
+	const noSuch = "a message, whatever the code may be"
 	for want, e := range map[string]Exit{
-		"exited with code 3":                                 {Code: 3},
-		"was killed by signal 9 (SIGKILL)":                   {Signal: 9},
-		"was killed by signal 6 (SIGABRT), core dumped":      {Signal: 6, Core: true},
-		"did not start: start /x: exec format error":         {Code: 126, Failed: "start /x: exec format error"},
-		"was killed by signal 31 (SIGSYS)":                   {Signal: 31},
-		"was killed by signal 40 (signal 40)":                {Signal: 40},
-		"was killed by signal 24 (SIGXCPU)":                  {Signal: 24},
-		"was killed by signal 11 (SIGSEGV)":                  {Signal: 11},
-		"did not start: a message, whatever the code may be": {Failed: "a message, whatever the code may be"},
-	} {
-		check.Equal(t, e.Describe(), want)
-	}
-}
-
-func TestDescribeSaysThatMemoryRanOut(t *testing.T) {
-	for want, e := range map[string]Exit{
-		"was killed by signal 9 (SIGKILL): the host ran out of memory": {Signal: 9,
-			OutOfMemory: MemoryOfHost},
-		"was killed by signal 9 (SIGKILL): its cgroup's memory limit of 2 GiB was reached": {Signal: 9,
-			OutOfMemory: MemoryOfGroup, MemoryLimit: 2 << 30},
-		"exited with code 137: the host ran out of memory, it seems": {Code: 137,
-			OutOfMemory: MemoryLikely},
-		"exited with code 137": {Code: 137},
+		"exited with code 3": {Code: 3},
+		killed:               {Signal: 9},
+		"was killed by signal 6 (SIGABRT), core dumped": {Signal: 6, Core: true},
+		"was killed by signal 40 (signal 40)":           {Signal: 40},
+		"was killed by signal 15 (SIGTERM)":             {Signal: 15, At: time.Second},
+		"did not start: " + noSuch:                      {Code: 126, Failed: noSuch},
+		killed + ": the host ran out of memory":         {Signal: 9, OutOfMemory: MemoryOfHost},
+		killed + ": its cgroup's memory limit of 2 GiB was reached": {Signal: 9, OutOfMemory: MemoryOfGroup,
+			MemoryLimit: 2 << 30},
+		"exited with code 137: the host ran out of memory, it seems": {Code: 137, OutOfMemory: MemoryLikely},
+		"exited with code 137":                                 {Code: 137},
+		"was stopped by gorun after rank 3 failed":             {Signal: 15, Stopped: true, Cause: after},
+		"was stopped by gorun after rank 3 failed, by SIGKILL": {Signal: 9, Stopped: true, Cause: after},
+		"was stopped by gorun":                                 {Code: 7, Stopped: true},
+		"was stopped by gorun after SIGTERM": {Stopped: true,
+			Cause: &StopCause{Reason: Terminated, Rank: -1}},
 	} {
 		check.Equal(t, e.Describe(), want)
 	}

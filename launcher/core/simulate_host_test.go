@@ -1,6 +1,8 @@
 package core
 
 import (
+	"math"
+	"slices"
 	"syscall"
 	"time"
 
@@ -29,6 +31,7 @@ type simHost struct {
 	ranks    []*simRank
 	gather   *kv.Fences
 	exited   []int
+	killFrom time.Duration // the agent kills its ranks no sooner
 
 	lives, stopped bool // the agent
 	off            bool // the machine
@@ -47,12 +50,13 @@ type simHost struct {
 
 func newSimHost(w *world, p *plan.Host, index int) *simHost {
 	h := &simHost{
-		w:      w,
-		name:   p.Name,
-		index:  index,
-		began:  w.upTo(time.Second) - 500*time.Millisecond,
-		lives:  true,
-		gather: kv.NewFences(len(p.Ranks)),
+		w:        w,
+		name:     p.Name,
+		index:    index,
+		began:    w.upTo(time.Second) - 500*time.Millisecond,
+		lives:    true,
+		gather:   kv.NewFences(len(p.Ranks)),
+		killFrom: math.MaxInt64,
 	}
 	h.up = &pipe{w: w, delay: w.upTo(100 * time.Millisecond), deliver: func(m any) { w.boss.post(index, m) }}
 	h.down = &pipe{w: w, delay: w.upTo(100 * time.Millisecond), deliver: h.frame}
@@ -125,6 +129,7 @@ func (h *simHost) frame(message any) {
 			if h.w.oneIn(2) { // ranks end before the signal
 				h.reap()
 			}
+			h.killFrom = min(h.killFrom, h.w.Now+message.Grace)
 			h.agent.Frame(message, h.clock())
 		case wire.Abort:
 			h.reap()
@@ -179,6 +184,9 @@ func (h *simHost) Signal(rank int, signal syscall.Signal) {
 }
 
 func (h *simHost) KillTree() {
+	if h.lives && !h.finishing && h.w.Now < h.killFrom {
+		h.w.Broken("%s: killed at %v, due %v", h.name, h.w.Now, h.killFrom)
+	}
 	for _, r := range h.ranks {
 		r.daemons = 0
 		r.kill()
@@ -187,6 +195,9 @@ func (h *simHost) KillTree() {
 
 func (h *simHost) Report(e wire.Exit) {
 	h.w.Note("%s: reports %+v", h.name, e)
+	if slices.Contains(h.exited, e.Rank) {
+		h.w.Broken("%s: rank %d is reported twice", h.name, e.Rank)
+	}
 	h.exited = append(h.exited, e.Rank)
 	if !h.gone {
 		h.up.send(e)
@@ -197,6 +208,7 @@ func (h *simHost) Report(e wire.Exit) {
 func (h *simHost) Fail(f wire.Failing) { h.up.send(f) }
 
 func (h *simHost) Abandon() {
+	h.killFrom = min(h.killFrom, h.w.Now+min(h.w.grace, lostGrace))
 	h.gone = true
 	h.abort()
 }

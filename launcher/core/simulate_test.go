@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/gorun/gorun/internal/net/wire"
@@ -105,19 +104,3 @@ func TestWholeJobs(t *testing.T) {
 }
 
 func TestWholeJobsOfOneSeedAreTheSame(t *testing.T) { simulate.Repeatable(t, 300, playJob) }
-
-// FuzzWholeJobs takes the dice from the fuzzer.
-func FuzzWholeJobs(f *testing.F) {
-	f.Add([]byte{})
-	f.Add([]byte("a job of many hosts, and much that goes wrong with it"))
-	f.Add(slices.Repeat([]byte{0xff, 1, 0x80, 7}, 100))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		bytes := byteDice(data)
-		if err := newWorld(&bytes, false).run(); err != nil {
-			again := byteDice(data)
-			w := newWorld(&again, true)
-			_ = w.run()
-			t.Fatalf("%v\n%s", err, strings.Join(w.Log, "\n"))
-		}
-	})
-}

@@ -3,6 +3,7 @@ package core
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/gorun/gorun/hostfile"
@@ -16,7 +17,7 @@ import (
 // jobs.
 type world struct {
 	simulate.Clock
-	dice dice
+	dice *rand.Rand
 
 	plan     plan.Plan
 	grace    time.Duration
@@ -29,23 +30,8 @@ type world struct {
 	harmless bool          // nothing goes wrong
 }
 
-// dice are the source of randomness: a seed, or a fuzzer's bytes.
-type dice interface{ IntN(n int) int }
-
-// byteDice continue with zeros after their last byte.
-type byteDice []byte
-
-func (d *byteDice) IntN(n int) int {
-	v := 0
-	for m := n - 1; m > 0 && len(*d) > 0; m >>= 8 {
-		v = v<<8 | int((*d)[0])
-		*d = (*d)[1:]
-	}
-	return v % n
-}
-
 // newWorld makes up a job and its faults.
-func newWorld(d dice, tell bool) *world {
+func newWorld(d *rand.Rand, tell bool) *world {
 	w := &world{Clock: simulate.Clock{Tell: tell}, dice: d}
 	hosts := make([]hostfile.Host, 1+d.IntN(4))
 	for i := range hosts {

@@ -3,7 +3,6 @@ package core
 import (
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/check"
@@ -41,19 +40,5 @@ func TestStopCauses(t *testing.T) {
 			got = cause.String()
 		}
 		check.Equal(t, got, tc.want, tc.name)
-	}
-}
-
-func TestDescribeSaysWhoStoppedARank(t *testing.T) {
-	after := &StopCause{Rank: 3, Host: "b"}
-	for want, e := range map[string]Exit{
-		"was stopped by gorun after rank 3 failed":             {Signal: 15, Stopped: true, Cause: after},
-		"was stopped by gorun after rank 3 failed, by SIGKILL": {Signal: 9, Stopped: true, Cause: after},
-		"was stopped by gorun":                                 {Code: 7, Stopped: true},
-		"was stopped by gorun after SIGTERM": {Stopped: true,
-			Cause: &StopCause{Reason: Terminated, Rank: -1}},
-		"was killed by signal 15 (SIGTERM)": {Signal: 15, At: time.Second},
-	} {
-		check.Equal(t, e.Describe(), want)
 	}
 }

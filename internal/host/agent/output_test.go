@@ -115,33 +115,6 @@ func TestPumpReportsPauses(t *testing.T) {
 		"pauses after")
 }
 
-// A lack of credit blocks the rank and is not reported as a pause.
-func TestPumpReadsOnlyWhatItHasCreditFor(t *testing.T) {
-	p, into, s, ended := startPump(t, pumpBuffer)
-	const total = wire.Window + 100_000 // more than the pipe holds
-	written := make(chan error, 1)
-	go func() {
-		_, err := into.Write(append(bytes.Repeat([]byte("x"), total-1), '\n'))
-		into.Close()
-		written <- err
-	}()
-	for _, step := range []struct{ had, more int }{{wire.Window, 2 * wire.FrameCost},
-		{wire.Window + 2*wire.FrameCost, wire.Window / 2}} {
-		lab.Until(t, "the use of all credit", func() bool { return s.spent(step.had) })
-		select {
-		case err := <-written:
-			t.Fatalf("everything was read without credit: %v", err)
-		case <-time.After(2 * pauseTime): // it would have gone on by now
-		}
-		must.OK(t, p.credit.Add(step.more))
-	}
-	wait(t, ended, "the pump's end")
-	<-s.done
-	if err := <-written; err != nil || s.data.Len() != total || len(s.pauses) != 0 {
-		t.Errorf("%d bytes of %d, %d pauses, %v", s.data.Len(), total, len(s.pauses), err)
-	}
-}
-
 func wait(t *testing.T, c <-chan struct{}, what string) {
 	t.Helper()
 	select {
