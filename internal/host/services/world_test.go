@@ -6,44 +6,12 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/fake"
 	"github.com/gorun/gorun/internal/test/must"
 )
-
-// store is a job's store within one process.
-type store struct {
-	mu   sync.Mutex
-	cond *sync.Cond
-	kept map[string][]byte
-}
-
-func newStore() *store {
-	s := &store{kept: map[string][]byte{}}
-	s.cond = sync.NewCond(&s.mu)
-	return s
-}
-
-func (s *store) Put(key string, value []byte) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.kept[key] = value
-	s.cond.Broadcast()
-	return nil
-}
-
-func (s *store) Get(ctx context.Context, key string, _ time.Duration) ([]byte, bool, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	defer context.AfterFunc(ctx, func() { s.mu.Lock(); s.cond.Broadcast(); s.mu.Unlock() })()
-	for ; ; s.cond.Wait() {
-		if v, found := s.kept[key]; found || ctx.Err() != nil {
-			return v, found, ctx.Err()
-		}
-	}
-}
 
 // told is a world of three ranks on two hosts, whose numbers are even on the first.
 func told() wire.World {
@@ -108,7 +76,7 @@ func TestWorldOfTwoHosts(t *testing.T) {
 // Ranks of a world meet in its fences alone, wherever they are, and one that does not come holds up
 // only those that wait for it.
 func TestFenceOfAWorld(t *testing.T) {
-	shared := newStore()
+	shared := fake.NewStore(1)
 	var worlds [2]*World
 	for i, r := range registries() {
 		var err error

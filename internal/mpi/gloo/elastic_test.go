@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/fake"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -123,7 +124,7 @@ type member struct {
 	port int
 }
 
-func newMember(t *testing.T, s *store, born int) *member {
+func newMember(t *testing.T, s *fake.Store, born int) *member {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	m := &member{driven: newDriven()}
@@ -175,7 +176,7 @@ func wantParks(t *testing.T, m *member, want ...int) {
 
 // Processes go from epoch to epoch: one comes, one goes, and the numbers of those that stay change.
 func TestElasticEpochs(t *testing.T) {
-	s := newStore()
+	s := fake.NewStore(1)
 	a := newMember(t, s, 1)
 	b := newMember(t, s, 1)
 	w := oneHost(a, b)
@@ -253,7 +254,7 @@ func TestElasticEpochs(t *testing.T) {
 func TestElasticEnds(t *testing.T) {
 	must.HaveTime(t)
 	t.Parallel()
-	s := newStore()
+	s := fake.NewStore(1)
 	late := newMember(t, s, 1)
 	left := newMember(t, s, 1)
 	w := oneHost(late, left)
@@ -280,7 +281,7 @@ func TestElasticEnds(t *testing.T) {
 
 // A process that goes on asking in an epoch that it leaves harms nobody.
 func TestElasticAsksWhileItLeaves(t *testing.T) {
-	m := newMember(t, newStore(), 1)
+	m := newMember(t, fake.NewStore(1), 1)
 	w := oneHost(m, m)
 	m.letIn(1, 0, 1)
 	var asking sync.WaitGroup

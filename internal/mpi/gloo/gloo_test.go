@@ -14,25 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gorun/gorun/internal/net/kv"
+	"github.com/gorun/gorun/internal/test/fake"
 	"github.com/gorun/gorun/internal/test/must"
 )
-
-// store is a job's store in one process.
-type store struct {
-	*kv.Store
-	gets atomic.Int64
-}
-
-func newStore() *store { return &store{Store: kv.NewStore()} }
-
-func (s *store) Get(ctx context.Context, key string, _ time.Duration) ([]byte, bool, error) {
-	s.gets.Add(1)
-	if value, found := s.Store.Get(ctx, key); found {
-		return value, true, nil
-	}
-	return nil, false, ctx.Err()
-}
 
 // world is a job of simulated Horovod ranks on simulated hosts.
 type world struct {
@@ -40,29 +24,40 @@ type world struct {
 	size     int
 	ranks    []int // those that are in this process
 	ports    []int // by rank
-	store    *store
 	requests atomic.Int64
 	polls    atomic.Int64
 }
 
 // newWorld has all of a job in this process.
 func newWorld(t testing.TB, size, perHost int) *world {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	h, err := openHosts(ctx, size, perHost, func() func(net.Conn) bool { return func(net.Conn) bool { return true } })
-	must.OK(t, err)
-	t.Cleanup(func() {
-		cancel()
-		h.close()
-	})
-	w := &world{
-		perHost: perHost,
-		size:    size,
-		ports:   h.ports,
-		store:   h.store,
-	}
+	w := &world{perHost: perHost, size: size}
+	store := fake.NewStore(size)
+	var hosts []*Host
+	var listeners []net.Listener
+	var served sync.WaitGroup
 	for rank := range size {
+		if rank%perHost == 0 {
+			hosts = append(hosts, NewHost(ctx, store))
+		}
+		r := hosts[rank/perHost].Rank()
+		l := must.Get(Listen())(t)
+		served.Go(func() { r.Serve(l, func(net.Conn) bool { return true }) })
+		listeners = append(listeners, l)
+		w.ports = append(w.ports, l.Addr().(*net.TCPAddr).Port)
 		w.ranks = append(w.ranks, rank)
 	}
+	t.Cleanup(func() {
+		cancel()
+		for _, l := range listeners {
+			l.Close()
+		}
+		served.Wait()
+		for _, h := range hosts {
+			h.Wait()
+		}
+	})
 	return w
 }
 
@@ -245,5 +240,18 @@ func TestNobodyPolls(t *testing.T) {
 	pairs := int64(8*7 + 2*4*3 + 4*2*1)
 	if got := w.polls.Load(); got != pairs {
 		t.Errorf("%d questions for addresses before they were there, for %d pairs", got-pairs, pairs)
+	}
+}
+
+// BenchmarkRendezvous makes all ranks of a job connect, again and again.
+func BenchmarkRendezvous(b *testing.B) {
+	for _, size := range []int{8, 32, 128, 512} {
+		b.Run(strconv.Itoa(size), func(b *testing.B) {
+			w := newWorld(b, size, 8)
+			for round := 0; b.Loop(); round++ {
+				must.OK(b, w.rendezvous(round, atOnce))
+			}
+			b.ReportMetric(float64(w.requests.Load())/float64(b.N), "requests")
+		})
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/fake"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -98,7 +99,7 @@ func TestStrangers(t *testing.T) {
 	must.HaveTime(t)
 	t.Parallel()
 	ctx, cancel := context.WithCancel(context.Background())
-	host := NewHost(ctx, newStore())
+	host := NewHost(ctx, fake.NewStore(1))
 	listener := must.Get(Listen())(t)
 	var open atomic.Bool
 	ended := make(chan struct{})

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/fake"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -208,7 +209,7 @@ func (s *listener) registration() []byte {
 func TestNotices(t *testing.T) {
 	must.HaveTime(t)
 	t.Parallel()
-	s := newStore()
+	s := fake.NewStore(1)
 	root := newMember(t, s, 1)
 	other := newMember(t, s, 1)
 	w := oneHost(root, other)

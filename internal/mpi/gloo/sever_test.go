@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/fake"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -39,7 +40,7 @@ func TestSever(t *testing.T) {
 		}
 		return records
 	}
-	s := newStore()
+	s := fake.NewStore(1)
 	a := newMember(t, s, 1)
 	b := newMember(t, s, 1)
 	c := newMember(t, s, 1)
@@ -98,7 +99,7 @@ func wantSevered(t *testing.T, m *member, want ...string) {
 func TestSeverLate(t *testing.T) {
 	must.HaveTime(t)
 	t.Parallel()
-	a := newMember(t, newStore(), 1)
+	a := newMember(t, fake.NewStore(1), 1)
 	w := oneHost(a)
 	a.letIn(1, 0, 1)
 	if _, _, err := w.ask(0, "DELETE", "/cross_0/0", nil); err != nil {

@@ -14,61 +14,9 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/fake"
 	"github.com/gorun/gorun/internal/test/must"
 )
-
-// store is a job's store in one process.
-type store struct {
-	size int
-
-	mu     sync.Mutex
-	values map[string][]byte
-	open   map[string]*fence
-}
-
-type fence struct {
-	values [][]byte
-	came   int
-	done   chan struct{}
-}
-
-func newStore(size int) *store {
-	return &store{size: size, values: map[string][]byte{}, open: map[string]*fence{}}
-}
-
-func (s *store) Fence(ctx context.Context, name string, rank int, value []byte) ([][]byte, error) {
-	s.mu.Lock()
-	f := s.open[name]
-	if f == nil {
-		f = &fence{values: make([][]byte, s.size), done: make(chan struct{})}
-		s.open[name] = f
-	}
-	f.values[rank] = value
-	if f.came++; f.came == s.size {
-		close(f.done)
-	}
-	s.mu.Unlock()
-	select {
-	case <-f.done:
-		return f.values, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-func (s *store) Put(key string, value []byte) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.values[key] = value
-	return nil
-}
-
-func (s *store) Get(_ context.Context, key string, _ time.Duration) ([]byte, bool, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	value, found := s.values[key]
-	return value, found, nil
-}
 
 // job is ranks dealt to hosts, each with a connection.
 type job struct {
@@ -89,7 +37,7 @@ func newJob(t *testing.T, perHost ...int) *job {
 			nodes = append(nodes, i)
 		}
 	}
-	store := newStore(len(nodes))
+	store := fake.NewStore(len(nodes))
 	for range perHost {
 		j.hosts = append(j.hosts, &Host{
 			Name:     "kvs_1",
@@ -297,7 +245,7 @@ func unidentified() *Host {
 		Name:     "kvs_1",
 		Size:     2,
 		Programs: map[int]int{0: 0, 1: 3},
-		Store:    newStore(2),
+		Store:    fake.NewStore(2),
 	}
 }
 
@@ -368,7 +316,7 @@ func FuzzClient(f *testing.F) {
 
 // elsewhere is a store in which rank 1, on another host, has put a text into every fence.
 type elsewhere struct {
-	*store
+	*fake.Store
 	text string
 }
 
@@ -390,7 +338,7 @@ func TestValuesOfOtherHostsAreValidated(t *testing.T) {
 		`{"` + long + `":"a"}`:              false,
 		`[]`:                                false,
 	} {
-		store := elsewhere{newStore(2), text}
+		store := elsewhere{fake.NewStore(2), text}
 		_ = store.Put(serviceKey("ocean"), []byte(text))
 		_ = store.Put(serviceKey("lines"), []byte("port\ncmd=x"))
 		_ = store.Put(serviceKey("long"), []byte(long))

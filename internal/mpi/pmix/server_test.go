@@ -9,77 +9,13 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/fake"
 	"github.com/gorun/gorun/internal/test/must"
 )
-
-// store is a job's store within one process.
-type store struct {
-	hosts int
-	mu    sync.Mutex
-	cond  *sync.Cond
-	kept  map[string][]byte
-	open  map[string]map[int][]byte
-	came  map[string]int
-	ranks int
-}
-
-func newStore(hosts, ranks int) *store {
-	s := &store{
-		hosts: hosts,
-		ranks: ranks,
-		kept:  map[string][]byte{},
-		open:  map[string]map[int][]byte{},
-		came:  map[string]int{},
-	}
-	s.cond = sync.NewCond(&s.mu)
-	return s
-}
-
-func (s *store) FenceAll(ctx context.Context, name string, values map[int][]byte) ([][]byte, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.open[name] == nil {
-		s.open[name] = map[int][]byte{}
-	}
-	for rank, v := range values {
-		s.open[name][rank] = slices.Clone(v)
-	}
-	s.came[name]++
-	s.cond.Broadcast()
-	defer context.AfterFunc(ctx, func() { s.mu.Lock(); s.cond.Broadcast(); s.mu.Unlock() })()
-	for s.came[name] < s.hosts && ctx.Err() == nil {
-		s.cond.Wait()
-	}
-	all := make([][]byte, s.ranks)
-	for rank, v := range s.open[name] {
-		all[rank] = v
-	}
-	return all, ctx.Err()
-}
-
-func (s *store) Put(key string, value []byte) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.kept[key] = slices.Clone(value)
-	s.cond.Broadcast()
-	return nil
-}
-
-func (s *store) Get(ctx context.Context, key string, wait time.Duration) ([]byte, bool, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	defer context.AfterFunc(ctx, func() { s.mu.Lock(); s.cond.Broadcast(); s.mu.Unlock() })()
-	for ; ; s.cond.Wait() {
-		if v, found := s.kept[key]; found || wait == 0 || ctx.Err() != nil {
-			return v, found, ctx.Err()
-		}
-	}
-}
 
 // helper plays gorun-pmix for the server of one host.
 type helper struct {
@@ -187,7 +123,7 @@ func spawned(by, ranks int) World {
 // pair is a job of four ranks: 0 and 2 on host a, 1 and 3 on host b.
 func pair(t *testing.T) [2]*helper {
 	t.Helper()
-	shared := newStore(2, 4)
+	shared := fake.NewStore(4)
 	var helpers [2]*helper
 	for host := range helpers {
 		greeting := newFrame(loaded)

@@ -3,6 +3,7 @@ package layers
 import (
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,6 +18,26 @@ const root = "../../.."
 func TestSourcesKeepTheRules(t *testing.T) {
 	files := 0
 	lines := map[string]int{}
+	eachSource(t, func(name, text string) {
+		files++
+		if !strings.HasSuffix(name, "_test.go") {
+			lines[path.Dir(name)] += strings.Count(text, "\n")
+		}
+		for _, fault := range check(name, text) {
+			t.Error(fault)
+		}
+	})
+	for _, fault := range tooLarge(lines, layers()) {
+		t.Error(fault)
+	}
+	if files < 5 {
+		t.Errorf("found %d Go files below %s: the walk looks in the wrong place", files, root)
+	}
+}
+
+// eachSource calls what for each Go file of the repository, with its name and text.
+func eachSource(t *testing.T, what func(name, text string)) {
+	t.Helper()
 	must.OK(t, filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -25,34 +46,18 @@ func TestSourcesKeepTheRules(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if d.IsDir() {
-			if rel != "." && ignored(rel) {
-				return fs.SkipDir
-			}
-			return nil
-		}
-		if filepath.Ext(rel) != ".go" {
+		switch {
+		case d.IsDir() && rel != "." && ignored(rel):
+			return fs.SkipDir
+		case d.IsDir() || filepath.Ext(rel) != ".go":
 			return nil
 		}
 		text, err := os.ReadFile(name)
-		if err != nil {
-			return err
+		if err == nil {
+			what(filepath.ToSlash(rel), string(text))
 		}
-		files++
-		if !strings.HasSuffix(rel, "_test.go") {
-			lines[filepath.ToSlash(filepath.Dir(rel))] += strings.Count(string(text), "\n")
-		}
-		for _, fault := range check(filepath.ToSlash(rel), string(text)) {
-			t.Error(fault)
-		}
-		return nil
+		return err
 	}))
-	for _, fault := range tooLarge(lines, layers()) {
-		t.Error(fault)
-	}
-	if files < 5 {
-		t.Errorf("found %d Go files below %s: the walk looks in the wrong place", files, root)
-	}
 }
 
 // ignored reports whether the go tool ignores a folder, or it is a build output.

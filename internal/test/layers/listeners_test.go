@@ -1,15 +1,12 @@
 package layers
 
 import (
-	"os"
 	"path"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/gorun/gorun/internal/test/documents"
-	"github.com/gorun/gorun/internal/test/must"
 )
 
 // listeners says, for each file of the product that opens a port or a socket for others or serves
@@ -73,28 +70,15 @@ func TestEveryListenerHasARow(t *testing.T) {
 func openers(t *testing.T, pattern *regexp.Regexp) map[string]string {
 	t.Helper()
 	found := map[string]string{}
-	must.OK(t, filepath.WalkDir(root, func(name string, d os.DirEntry, err error) error {
-		if err != nil {
-			return err
+	eachSource(t, func(name, text string) {
+		if below(name, "internal/test") || below(name, "internal/tools") || strings.HasSuffix(name, "_test.go") {
+			return
 		}
-		rel, err := filepath.Rel(root, name)
-		if err != nil {
-			return err
-		}
-		rel = filepath.ToSlash(rel)
-		switch {
-		case d.IsDir() && (rel != "." && ignored(rel) || rel == "internal/test" || rel == "internal/tools"):
-			return filepath.SkipDir
-		case d.IsDir() || !strings.HasSuffix(rel, ".go") || strings.HasSuffix(rel, "_test.go"):
-			return nil
-		}
-		text, err := os.ReadFile(name)
-		for line := range strings.Lines(string(text)) {
+		for line := range strings.Lines(text) {
 			if code, _, _ := strings.Cut(line, "//"); pattern.MatchString(code) {
-				found[rel] = strings.TrimSpace(line)
+				found[name] = strings.TrimSpace(line)
 			}
 		}
-		return err
-	}))
+	})
 	return found
 }
