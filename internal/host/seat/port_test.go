@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorun/gorun/internal/test/check"
-	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -51,26 +50,5 @@ func TestHeldPort(t *testing.T) {
 			t.Errorf("users %d listen, %v", uids, err)
 		}
 		l.Close()
-	}
-}
-
-// Another user cannot take the port before the ranks start, and is seen afterwards.
-func TestHeldPortAgainstAnotherUser(t *testing.T) {
-	lab.NeedRoot(t)
-	const nobody = 65534
-	held := HoldPort()
-	defer held.Release()
-	if l, err := lab.ListenAs(nobody, held.Number); err == nil {
-		l.Close()
-		t.Error("another user listens on the port before the ranks start")
-	}
-	must.OK(t, held.Open())
-	l, err := lab.ListenAs(nobody, held.Number)
-	if err != nil {
-		t.Skipf("the kernel keeps the port from other users: %v", err)
-	}
-	defer l.Close()
-	if uids, err := Listeners(held.Number); err != nil || !slices.Equal(uids, []uint32{nobody}) {
-		t.Errorf("users %d listen, %v", uids, err)
 	}
 }

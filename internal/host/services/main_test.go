@@ -5,17 +5,10 @@ import (
 	"testing"
 )
 
-// portWord makes this test binary a port for ranks in containers, mapWord a process that has mapped
-// files.
-const (
-	portWord = "__port"
-	mapWord  = "__map"
-)
+// mapWord makes this test binary a process that has mapped files.
+const mapWord = "__map"
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == portWord {
-		os.Exit(portForOthers())
-	}
 	if len(os.Args) > 1 && os.Args[1] == mapWord {
 		os.Exit(mapFiles(os.Args[2:]))
 	}
