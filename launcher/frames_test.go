@@ -89,10 +89,53 @@ func hostileFrame(t wire.Type, n int) (stream uint32, message any) {
 	return wire.OutputStream(2, 1), nil
 }
 
+// mostKept is how much the launcher may keep of what one host sends.
+const mostKept = 12 << 20
+
+// flooding is an agent that repeats frames of one type, and then says how its ranks have ended. It
+// sets kept to what the launcher keeps of the frames.
+func flooding(kind wire.Type, frames int, kept *int64, next func(n int) (stream uint32, message any)) *fake.Machine {
+	return serving(func(a *fake.Agent) error {
+		if a.Job.Elastic != nil {
+			if err := a.Join(); err != nil || a.Job.Ranks[0].Rank == 0 {
+				return a.Live(time.Now().Add(5 * time.Second))
+			}
+		}
+		before := heapSize()
+		over := make(chan struct{})
+		go func() {
+			defer close(over)
+			_ = a.UntilEOF()
+		}()
+		for n := range frames {
+			stream, message := next(n)
+			payload := []byte{}
+			switch {
+			case message != nil:
+				payload = session.Encode(message)
+			case kind == wire.TypeHeartbeat:
+				payload = make([]byte, 8)
+			case kind == wire.TypeOutput:
+				payload = make([]byte, wire.MaxData)
+			}
+			if a.Out.Send(kind, stream, payload) != nil {
+				break
+			}
+		}
+		time.Sleep(time.Second)
+		*kept = heapSize() - before
+		for _, r := range a.Job.Ranks {
+			_ = a.Exit(wire.Exit{Rank: r.Rank})
+		}
+		_ = a.Out.Send(wire.TypeDone, 0, nil)
+		<-over
+		return nil
+	})
+}
+
 // Whatever type of frame a host repeats while a job runs, it is a violation or the launcher keeps
 // little.
 func TestEveryFrameIsBounded(t *testing.T) {
-	const most = 12 << 20
 	bounds := frameBounds()
 	for kind := wire.Type(1); !strings.HasPrefix(kind.String(), "type "); kind++ {
 		bound, known := bounds[kind]
@@ -108,37 +151,12 @@ func TestEveryFrameIsBounded(t *testing.T) {
 			case kind == wire.TypeGet:
 				frames = 9000 // more than may wait
 			}
-			before := heapSize()
 			var kept int64
-			flood := func(a *fake.Agent) error {
-				go a.UntilEOF()
-				for n := range frames {
-					stream, message := hostileFrame(kind, n)
-					payload := []byte{}
-					if message != nil {
-						payload = session.Encode(message)
-					}
-					switch kind {
-					case wire.TypeHeartbeat:
-						payload = make([]byte, 8)
-					case wire.TypeOutput:
-						payload = make([]byte, wire.MaxData)
-					}
-					if a.Out.Send(kind, stream, payload) != nil {
-						break
-					}
-				}
-				time.Sleep(time.Second)
-				kept = heapSize() - before
-				_ = errors.Join(a.Exit(wire.Exit{Rank: 2}), a.Exit(wire.Exit{Rank: 3}),
-					a.Out.Send(wire.TypeDone, 0, nil))
-				<-a.Ctx.Done()
-				return nil
-			}
-			r, err := runOn(t, []*fake.Machine{serving(succeed), serving(flood)}, nil)
+			hostile := flooding(kind, frames, &kept, func(n int) (uint32, any) { return hostileFrame(kind, n) })
+			r, err := runOn(t, []*fake.Machine{serving(succeed), hostile}, nil)
 			must.OK(t, err)
 			violated := r.Cause != nil && r.Cause.Host == "h1" && r.Cause.Lost != nil
-			check.That(t, kept <= most, "%d frames make the launcher keep %d MiB", frames, kept>>20)
+			check.That(t, kept <= mostKept, "%d frames make the launcher keep %d MiB", frames, kept>>20)
 			if malformed := (*wire.FormatError)(nil); bound != passing &&
 				!(violated && errors.As(r.Cause.Lost, &malformed)) {
 				t.Errorf("the host is not blamed, whose frames are bounded thus: %s; %v", bound, r.Cause)
@@ -150,52 +168,32 @@ func TestEveryFrameIsBounded(t *testing.T) {
 // A newcomer of an elastic job can make the launcher keep no more than a host of a fixed job, and
 // it speaks for no other process: the others go on, or their epoch ends.
 func TestEveryFrameOfANewcomerIsBounded(t *testing.T) {
-	const most = 12 << 20
-	const frames = 400
 	for _, kind := range []wire.Type{wire.TypePark, wire.TypeJoined, wire.TypeLost, wire.TypeFence, wire.TypeExit,
 		wire.TypeEntered, wire.TypeSpawn, wire.TypeFailing, wire.TypeNote, wire.TypeSuspended, wire.TypeDone} {
 		t.Run(kind.String(), func(t *testing.T) {
-			before := heapSize()
 			var kept int64
-			m := serving(func(a *fake.Agent) error {
-				if err := a.Join(); err != nil || a.Job.Ranks[0].Rank == 0 {
-					return a.Live(time.Now().Add(5 * time.Second))
+			_, err := elasticOn(t, flooding(kind, 400, &kept, func(n int) (uint32, any) {
+				switch kind {
+				case wire.TypePark:
+					return 0, wire.Park{Left: n % 3}
+				case wire.TypeJoined:
+					return 0, wire.Joined{Epoch: n}
+				case wire.TypeLost:
+					cause := strings.Repeat("x", 64<<10)
+					return 0, wire.Lost{
+						Epoch: 1,
+						By:    n % 2,
+						Rank:  1 << 30,
+						Cause: cause,
+					}
+				case wire.TypeFence:
+					return 0, wire.Fence{Epoch: 1, Name: fmt.Sprint(n % 2), Values: map[int][]byte{0: nil}}
 				}
-				go a.UntilEOF()
-				for n := range frames {
-					_, message := hostileFrame(kind, n)
-					switch kind {
-					case wire.TypePark:
-						message = wire.Park{Left: n % 3}
-					case wire.TypeJoined:
-						message = wire.Joined{Epoch: n}
-					case wire.TypeLost:
-						message = wire.Lost{
-							Epoch: 1,
-							By:    n % 2,
-							Rank:  1 << 30,
-							Cause: strings.Repeat("x", 64<<10),
-						}
-					case wire.TypeFence:
-						message = wire.Fence{Epoch: 1, Name: fmt.Sprint(n % 2), Values: map[int][]byte{0: nil}}
-					}
-					payload := []byte{}
-					if message != nil {
-						payload = session.Encode(message)
-					}
-					if a.Out.Send(kind, 0, payload) != nil {
-						break
-					}
-				}
-				time.Sleep(time.Second)
-				kept = heapSize() - before
-				_ = a.Finish(wire.Exit{})
-				return nil
-			})
-			if _, err := elasticOn(t, m, nil); err != nil {
-				t.Error(err)
-			}
-			check.That(t, kept <= most, "%d frames make the launcher keep %d MiB", frames, kept>>20)
+				_, message := hostileFrame(kind, n)
+				return 0, message
+			}), nil)
+			check.OK(t, err)
+			check.That(t, kept <= mostKept, "400 frames make the launcher keep %d MiB", kept>>20)
 		})
 	}
 }

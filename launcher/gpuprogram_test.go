@@ -2,23 +2,17 @@ package launcher
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/gorun/gorun/hostfile"
-	"github.com/gorun/gorun/internal/elastic"
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/fake"
-	"github.com/gorun/gorun/internal/test/must"
-	"github.com/gorun/gorun/launcher/plan"
 )
 
 // receiver is a host that keeps the program which it is sent.
@@ -29,8 +23,7 @@ type receiver struct {
 }
 
 func newReceiver(lacks, partitioned bool) *receiver {
-	r := &receiver{Machine: fake.Machine{Lacks: lacks, Partitioned: partitioned,
-		Disk: fake.NewDisk(map[string]string{"/opt/gorun": "build one"})}}
+	r := &receiver{Machine: fake.Machine{Lacks: lacks, Partitioned: partitioned}}
 	r.Serve = func(a *fake.Agent) error {
 		for {
 			f, err := a.Frames.Next()
@@ -62,6 +55,7 @@ func TestGPUProgramIsSentToThoseWhoLackIt(t *testing.T) {
 	random := rand.NewChaCha8([32]byte{})
 	_, _ = random.Read(program)
 	broken := errors.New("permission denied")
+	whole := func() ([]byte, error) { return program, nil }
 	for name, tt := range map[string]struct {
 		wish    GPURequest
 		program func() ([]byte, error)
@@ -69,74 +63,57 @@ func TestGPUProgramIsSentToThoseWhoLackIt(t *testing.T) {
 		made    bool
 		traced  string
 	}{
-		"one each": {GPURequest{PerRank: 1}, func() ([]byte, error) {
-			return program, nil
-		}, "lacks mig", true, "lacks: sent gorun-gpu: 131172 bytes"},
-		"auto": {GPURequest{}, func() ([]byte, error) {
-			return program, nil
-		}, "mig", true, "mig: sent gorun-gpu"},
-		"left alone":    {GPURequest{Leave: true}, func() ([]byte, error) { return program, nil }, "", false, ""},
+		"one each":      {GPURequest{PerRank: 1}, whole, "h0 h2", true, "h0: sent gorun-gpu: 131172 bytes"},
+		"auto":          {GPURequest{}, whole, "h2", true, "h2: sent gorun-gpu"},
+		"left alone":    {GPURequest{Leave: true}, whole, "", false, ""},
 		"there is none": {GPURequest{PerRank: 1}, func() ([]byte, error) { return nil, nil }, "", true, ""},
 		"unreadable": {GPURequest{PerRank: 1}, func() ([]byte, error) {
 			return program[:9], broken
-		}, "", true, "lacks: gorun-gpu is not sent: permission denied"},
+		}, "", true, "h0: gorun-gpu is not sent: permission denied"},
 		"no way": {GPURequest{PerRank: 1}, nil, "", false, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				names := []string{"lacks", "has", "mig", "hasmig"}
-				hosts := map[string]*receiver{"lacks": newReceiver(true, false), "has": newReceiver(false, false),
-					"mig": newReceiver(true, true), "hasmig": newReceiver(false, true)}
-				var list []hostfile.Host
-				for _, name := range names {
-					list = append(list, hostfile.Host{Name: name, Slots: 1})
-				}
-				plan, err := plan.New(list, Request{})
-				must.OK(t, err)
-				var mu sync.Mutex
-				made := 0
-				traced := ""
-				opts := Options{
-					Programs: []Program{{Argv: []string{"./train"}, Wdir: "/work", Ranks: plan.Size}},
-					Stdout:   &fake.Terminal{},
-					Stderr:   &fake.Terminal{},
-					GPUs:     tt.wish,
-					Reach: Reach{
-						Dial: func(_ context.Context, h hostfile.Host) (Host, error) { return hosts[h.Name], nil },
-						Exe:  testExecutable(),
-						Trace: func(format string, args ...any) {
-							mu.Lock()
-							defer mu.Unlock()
-							traced += fmt.Sprintf(format, args...) + "\n"
-						},
-					},
+			// they lack it or have it, with a whole GPU and with instances
+			hosts := []*receiver{newReceiver(true, false), newReceiver(false, false), newReceiver(true, true),
+				newReceiver(false, true)}
+			var machines []*fake.Machine
+			for _, h := range hosts {
+				machines = append(machines, &h.Machine)
+			}
+			var mu sync.Mutex
+			made := 0
+			traced := ""
+			r, err := runOn(t, machines, func(o *Options) {
+				o.GPUs = tt.wish
+				o.Trace = func(format string, args ...any) {
+					mu.Lock()
+					defer mu.Unlock()
+					traced += fmt.Sprintf(format, args...) + "\n"
 				}
 				if tt.program != nil {
-					opts.GPUProgram = func() ([]byte, error) {
+					o.GPUProgram = func() ([]byte, error) {
 						mu.Lock()
 						defer mu.Unlock()
 						made++
 						return tt.program()
 					}
 				}
-				if r, err := Run(t.Context(), plan, opts); err != nil || r.Code() != 0 {
-					t.Fatalf("%+v, %v", r, err)
-				}
-				var sent []string
-				for _, name := range names {
-					if h := hosts[name]; h.pieces > 0 {
-						sent = append(sent, name)
-						check.That(t, h.pieces == 3 && bytes.Equal(h.program, program),
-							"%s got %d bytes in %d pieces", name, len(h.program), h.pieces)
-					}
-				}
-				if got := strings.Join(sent, " "); got != tt.want || (made > 0) != tt.made {
-					t.Errorf("sent to %q, want %q; made %d times", got, tt.want, made)
-				}
-				if !strings.Contains(traced, tt.traced) || tt.traced == "" && strings.Contains(traced, "gorun-gpu") {
-					t.Errorf("traced %s", traced)
-				}
 			})
+			succeeds(t, r.Result, err)
+			var sent []string
+			for i, h := range hosts {
+				if h.pieces > 0 {
+					sent = append(sent, fmt.Sprint("h", i))
+					check.That(t, h.pieces == 3 && bytes.Equal(h.program, program),
+						"h%d got %d bytes in %d pieces", i, len(h.program), h.pieces)
+				}
+			}
+			if got := strings.Join(sent, " "); got != tt.want || (made > 0) != tt.made {
+				t.Errorf("sent to %q, want %q; made %d times", got, tt.want, made)
+			}
+			if !strings.Contains(traced, tt.traced) || tt.traced == "" && strings.Contains(traced, "gorun-gpu") {
+				t.Errorf("traced %s", traced)
+			}
 		})
 	}
 }
@@ -148,29 +125,13 @@ func TestGPUProgramForProcessesOfElasticJobs(t *testing.T) {
 		wish  GPURequest
 		want  string
 	}{{true, GPURequest{PerRank: 1}, "program"}, {true, GPURequest{}, ""}, {false, GPURequest{PerRank: 1}, ""}} {
-		synctest.Test(t, func(t *testing.T) {
-			h := newReceiver(tt.lacks, false)
-			h.Reached = "192.0.2.1"
-			opts := Options{
-				Programs: []Program{{Argv: []string{"./train"}, Wdir: "/work"}},
-				GPUs:     tt.wish,
-				Reach: Reach{
-					Exe:        testExecutable(),
-					GPUProgram: func() ([]byte, error) { return []byte("program"), nil },
-				},
-			}
-			opts.setDefaults()
-			j, err := newElasticJob(Elastic{ElasticDriver: ElasticDriver{Min: 1, Max: 1, NP: 1}}, opts)
-			must.OK(t, err)
-			at := hostfile.Host{Name: "f1", Slots: 1}
-			p := &elasticProcess{born: elastic.Member{Size: 1, LocalSize: 1}, host: &elasticHost{host: at}}
-			s, err := j.launch(t.Context(), p, at, h)
-			must.OK(t, err)
-			s.Close()
-			j.endLife(nil)
-			if time.Sleep(time.Second); string(h.program) != tt.want {
-				t.Errorf("%+v: sent %q, want %q", tt, h.program, tt.want)
-			}
+		h := newReceiver(tt.lacks, false)
+		settings := elasticOf(1, hostfile.Host{Name: "h0", Slots: 1})
+		r, err := elasticJobOn(t, &h.Machine, settings, func(o *Options) {
+			o.GPUs = tt.wish
+			o.GPUProgram = func() ([]byte, error) { return []byte("program"), nil }
 		})
+		succeeds(t, r, err)
+		check.Equal(t, string(h.program), tt.want, tt)
 	}
 }

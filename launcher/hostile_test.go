@@ -42,6 +42,7 @@ func raw(a *fake.Agent, size uint32, kind, reserved byte, payload string) error 
 }
 
 func TestHostileAgentIsBlamed(t *testing.T) {
+	const noResults = "a result in a job without them"
 	message := func(kind wire.Type, m any) func(a *fake.Agent) error {
 		return func(a *fake.Agent) error { return a.Out.SendMessage(kind, m) }
 	}
@@ -101,6 +102,14 @@ func TestHostileAgentIsBlamed(t *testing.T) {
 		}, "output beyond its credit"},
 		"prints for another": {func(a *fake.Agent) error { return a.Print(0, 2, "x") }, "spoke for rank 0"},
 		"pauses for another": {func(a *fake.Agent) error { return a.Print(1, 2, "") }, "spoke for rank 1"},
+		"brings another's result": {func(a *fake.Agent) error { return a.Print(1, wire.Result, "x") },
+			"spoke for rank 1"},
+		"a result that pauses": {func(a *fake.Agent) error { return a.Print(2, wire.Result, "") },
+			"0 bytes in output stream 3 of rank 2"},
+		"prints on no stream": {func(a *fake.Agent) error { return a.Print(2, 0, "x") },
+			"1 bytes in output stream 0 of rank 2"},
+		noResults: {func(a *fake.Agent) error { return a.Print(2, wire.Result, "x") },
+			"1 bytes in output stream 3 of rank 2"},
 		"a frame of 4 GiB": {func(a *fake.Agent) error {
 			return raw(a, math.MaxUint32, byte(wire.TypeExit), 0, "x")
 		}, "frame of 4294967295 bytes"},
@@ -150,8 +159,13 @@ func TestHostileAgentIsBlamed(t *testing.T) {
 				obeyed = err == nil
 				return err
 			}
+			dir := t.TempDir()
 			r, err := runOn(t, []*fake.Machine{serving(good), serving(hostile)}, func(o *Options) {
 				o.Stdout = slow{o.Stdout}
+				if name != noResults {
+					o.ResultDir = dir
+					o.ResultLimit = 100
+				}
 			})
 			if err != nil || r.Code() != CodeLaunch || r.Cause == nil || r.Cause.Host != "h1" ||
 				!strings.Contains(r.Cause.String(), tc.want) {
@@ -274,26 +288,11 @@ func TestHostileFloods(t *testing.T) {
 	const frames = 30_000
 	for name, send := range map[string]func(a *fake.Agent, i int) error{
 		"heartbeats": func(a *fake.Agent, i int) error { return a.Out.SendHeartbeat(time.Duration(i) * math.MaxInt32) },
-		"pauses": func(a *fake.Agent, i int) error {
-			if i >= wire.Window/wire.FrameCost {
-				return nil // they cost credit
-			}
-			return a.Out.Send(wire.TypeOutput, wire.OutputStream(2, 1), nil)
-		},
 		"lost": func(a *fake.Agent, i int) error {
 			return a.Out.SendMessage(wire.TypeLost, wire.Lost{By: 2, Rank: i % 4, Cause: evil})
 		},
 		"notes": func(a *fake.Agent, _ int) error {
 			return a.Out.SendMessage(wire.TypeNote, wire.Note{By: 2, Text: evil})
-		},
-		"gets of what is not there": func(a *fake.Agent, i int) error {
-			if i >= frames/10 {
-				return nil
-			}
-			return a.Out.SendMessage(wire.TypeGet, wire.Get{Key: fmt.Sprint(i)})
-		},
-		"puts of one key": func(a *fake.Agent, i int) error {
-			return a.Out.SendMessage(wire.TypePut, wire.Put{Key: "k", Value: []byte("0123456789")})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -87,85 +87,39 @@ func TestTooLargeResultIsLost(t *testing.T) {
 	}
 }
 
-// A host speaks for its own ranks, and only in a job that has results.
-func TestHostileResults(t *testing.T) {
+// In an elastic job a result belongs to the rank that its process is at the end. Those of earlier
+// processes are removed. Ranks that ask for no epoch keep the numbers with which they were started.
+func TestResultsOfElasticJobs(t *testing.T) {
 	for name, tc := range map[string]struct {
-		say  func(a *fake.Agent) error
-		none bool // the job has no results
-		want string
+		then func(a *fake.Agent, rank int) error // after the result is written
+		want map[string]string
 	}{
-		"of another's rank": {say: func(a *fake.Agent) error {
-			return a.Print(1, wire.Result, "x")
-		}, want: "spoke for rank 1"},
-		"that pauses": {say: func(a *fake.Agent) error {
-			return a.Print(2, wire.Result, "")
-		}, want: "0 bytes in output stream 3 of rank 2"},
-		"on a missing stream": {say: func(a *fake.Agent) error {
-			return a.Print(2, 0, "x")
-		}, want: "1 bytes in output stream 0 of rank 2"},
-		"in a job without": {say: func(a *fake.Agent) error {
-			return a.Print(2, wire.Result, "x")
-		}, none: true, want: "1 bytes in output stream 3 of rank 2"},
+		"epochs": {func(a *fake.Agent, rank int) error {
+			if rank > 0 || a.Job.Epoch > 1 {
+				return a.Live(time.Now().Add(time.Minute))
+			}
+			if err := a.Join(); err != nil {
+				return err
+			}
+			time.Sleep(time.Second)
+			return a.Finish(wire.Exit{Code: 1})
+		}, map[string]string{"rank.0": "rank 1 of epoch 1", "rank.1": "rank 1 of epoch 3"}},
+		"no epochs": {func(a *fake.Agent, _ int) error { return a.Finish(wire.Exit{}) },
+			map[string]string{"rank.0": "rank 0 of epoch 1", "rank.1": "rank 1 of epoch 1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			hostile := func(a *fake.Agent) error {
-				_ = tc.say(a)
-				return a.UntilEOF()
-			}
-			good := func(a *fake.Agent) error { return errors.Join(a.Print(0, wire.Stdout, "good\n"), obey(a)) }
-			dir := t.TempDir()
-			r, err := runOn(t, []*fake.Machine{serving(good), serving(hostile)}, func(o *Options) {
-				if !tc.none {
-					o.ResultDir = dir
-					o.ResultLimit = 100
-				}
+			m := serving(func(a *fake.Agent) error {
+				rank := a.Job.Ranks[0].Rank
+				return errors.Join(a.Print(rank, wire.Result, fmt.Sprintf("rank %d of epoch %d", rank, a.Job.Epoch)),
+					tc.then(a, rank))
 			})
-			if err != nil || r.Code() != CodeLaunch || r.Cause == nil || r.Cause.Host != "h1" ||
-				!strings.Contains(r.Cause.String(), tc.want) {
-				t.Errorf("%v: %.300v, code %d", err, r.Cause, r.Code())
-			}
+			dir := t.TempDir()
+			r, err := elasticOn(t, m, func(o *Options) {
+				o.ResultDir = dir
+				o.ResultLimit = 100
+			})
+			succeeds(t, r, errors.Join(err, r.Output))
+			wantResults(t, dir, tc.want)
 		})
 	}
-}
-
-// In an elastic job a result belongs to the rank that its process is at the end. Those of earlier
-// processes are removed.
-func TestElasticResultsBelongToTheLastRanks(t *testing.T) {
-	m := serving(func(a *fake.Agent) error {
-		rank := a.Job.Ranks[0].Rank
-		until := time.Now().Add(time.Minute)
-		if err := a.Print(rank, wire.Result, fmt.Sprintf("rank %d of epoch %d", rank, a.Job.Epoch)); err != nil {
-			return err
-		}
-		if rank > 0 || a.Job.Epoch > 1 {
-			return a.Live(until)
-		}
-		if err := a.Join(); err != nil {
-			return err
-		}
-		time.Sleep(time.Second)
-		return a.Finish(wire.Exit{Code: 1})
-	})
-	dir := t.TempDir()
-	r, err := elasticOn(t, m, func(o *Options) {
-		o.ResultDir = dir
-		o.ResultLimit = 100
-	})
-	succeeds(t, r, errors.Join(err, r.Output))
-	wantResults(t, dir, map[string]string{"rank.0": "rank 1 of epoch 1", "rank.1": "rank 1 of epoch 3"})
-}
-
-// Ranks that ask for no epoch keep the numbers with which they were started.
-func TestElasticResultsOfRanksUnawareOfEpochs(t *testing.T) {
-	m := serving(func(a *fake.Agent) error {
-		rank := a.Job.Ranks[0].Rank
-		return errors.Join(a.Print(rank, wire.Result, fmt.Sprint("rank ", rank)), a.Finish(wire.Exit{}))
-	})
-	dir := t.TempDir()
-	r, err := elasticOn(t, m, func(o *Options) {
-		o.ResultDir = dir
-		o.ResultLimit = 100
-	})
-	succeeds(t, r, errors.Join(err, r.Output))
-	wantResults(t, dir, map[string]string{"rank.0": "rank 0", "rank.1": "rank 1"})
 }

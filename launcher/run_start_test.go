@@ -70,18 +70,20 @@ func TestRunEndsThoughAReadyAgentGoesOnTalking(t *testing.T) {
 }
 
 func TestRunListsHostsThatCannotBeReached(t *testing.T) {
+	refused := errors.New("connection refused")
 	_, err := runOn(t, []*fake.Machine{serving(succeed), {}, {}}, func(o *Options) {
+		o.Where = locate
 		dial := o.Dial
 		o.Dial = func(ctx context.Context, h hostfile.Host) (Host, error) {
 			if h.Name != "h0" {
-				return nil, errors.New("no route")
+				return nil, refused
 			}
 			return dial(ctx, h)
 		}
 	})
 	var launch *LaunchError
-	if !errors.As(err, &launch) || launch.Code() != CodeLaunch ||
-		err.Error() != "cannot start the job: h1: no route; h2: no route" {
+	if !errors.As(err, &launch) || launch.Code() != CodeLaunch || !errors.Is(launch.Hosts[0].Err, refused) ||
+		err.Error() != "cannot start the job: h1: connection refused (pod w-1 on node n2); h2: connection refused" {
 		t.Error(err)
 	}
 }
@@ -105,11 +107,10 @@ func TestRunStopsBeforeTheStart(t *testing.T) {
 	check.That(t, errors.As(err, &stopped) && stopped.Reason == Interrupted && r.took == 0, "%v after %v", err, r.took)
 }
 
-// networked is a machine with two interfaces, which SSH reached on the first; it keeps
-// what it is told at the start.
-func networked(t *testing.T, n int, start *wire.Start) *fake.Machine {
+// networked is machine n with two interfaces, which SSH reached on the first; its agent is kept.
+func networked(n int, agents []*fake.Agent) *fake.Machine {
 	m := serving(func(a *fake.Agent) error {
-		*start = a.Start
+		agents[n-1] = a
 		return succeed(a)
 	})
 	m.Reached = fmt.Sprintf("10.0.0.%d", n)
@@ -125,31 +126,31 @@ func interfaces(name1, prefix1, name2, prefix2 string) []wire.Address {
 }
 
 func TestRunTellsEveryHostItsAddresses(t *testing.T) {
+	both := []string{"10.0.0.1 10.9.0.1", "10.0.0.2 10.9.0.2", "10.0.0.1"}
 	for asked, want := range map[string][]string{
-		"":           {"10.0.0.1 10.9.0.1", "10.0.0.2 10.9.0.2", "10.0.0.1"},
+		"":           both,
 		"ib0":        {"10.9.0.1", "10.9.0.2", "10.9.0.1"},
-		"10.0.0.0/8": {"10.0.0.1 10.9.0.1", "10.0.0.2 10.9.0.2", "10.0.0.1"},
+		"10.0.0.0/8": both,
+		"eth0,ib0":   both,
 	} {
-		var starts [2]wire.Start
+		agents := make([]*fake.Agent, 2)
 		var mu sync.Mutex
 		var traced []string
-		change := func(o *Options) {
+		r, err := runOn(t, []*fake.Machine{networked(1, agents), networked(2, agents)}, func(o *Options) {
 			o.Network, _ = route.ParseNetwork(asked)
 			o.Trace = func(format string, args ...any) {
 				mu.Lock()
 				defer mu.Unlock()
 				traced = append(traced, fmt.Sprintf(format, args...))
 			}
-		}
-		first := networked(t, 1, &starts[0])
-		second := networked(t, 2, &starts[1])
-		r, err := runOn(t, []*fake.Machine{first, second}, change)
+		})
 		must.That(t, err == nil && r.Code() == 0, "%+v, %v", r, err)
-		for i, start := range starts {
-			if got := strings.Join(start.Addrs, " "); got != want[i] || start.MasterAddr != want[2] ||
-				start.MasterPort != 4000 {
-				t.Errorf("%q: host %d got %q: %+v", asked, i, got, start)
+		for i, a := range agents {
+			if got := strings.Join(a.Start.Addrs, " "); got != want[i] || a.Start.MasterAddr != want[2] ||
+				a.Start.MasterPort != 4000 {
+				t.Errorf("%q: host %d got %q: %+v", asked, i, got, a.Start)
 			}
+			check.Equal(t, a.Job.AllNetworks, asked == "eth0,ib0", asked, "the host uses several networks")
 		}
 		if line := "h1: ranks reach it at 10.9.0.2 (ib0)"; asked == "ib0" && !slices.Contains(traced, line) {
 			t.Errorf("%q lacks %q", traced, line)
@@ -157,32 +158,11 @@ func TestRunTellsEveryHostItsAddresses(t *testing.T) {
 	}
 }
 
-func TestRunTellsEveryHostToUseSeveralNetworks(t *testing.T) {
-	for asked, want := range map[string]bool{"": false, "ib0": false, "eth0,ib0": true} {
-		var jobs [2]wire.Job
-		var machines []*fake.Machine
-		for i := range jobs {
-			m := serving(func(a *fake.Agent) error {
-				jobs[i] = a.Job
-				return succeed(a)
-			})
-			m.Addresses = interfaces("eth0", fmt.Sprintf("10.0.0.%d/16", i+1), "ib0", fmt.Sprintf("10.9.0.%d/16", i+1))
-			machines = append(machines, m)
-		}
-		if r, err := runOn(t, machines, func(o *Options) { o.Network, _ = route.ParseNetwork(asked) }); err != nil ||
-			r.Code() != 0 {
-			t.Fatalf("%+v, %v", r, err)
-		}
-		check.That(t, jobs[0].AllNetworks == want && jobs[1].AllNetworks == want,
-			"%q: the hosts got %v and %v, want %v", asked, jobs[0].AllNetworks, jobs[1].AllNetworks, want)
-	}
-}
-
 // When a host has no address that was asked for, nothing is started anywhere, and
 // every such host is named.
 func TestRunNeedsTheNetworkOnEveryHost(t *testing.T) {
-	var starts [3]wire.Start
-	machines := []*fake.Machine{networked(t, 1, &starts[0]), networked(t, 2, &starts[1]), networked(t, 3, &starts[2])}
+	agents := make([]*fake.Agent, 3)
+	machines := []*fake.Machine{networked(1, agents), networked(2, agents), networked(3, agents)}
 	machines[0].Addresses = interfaces("ib7", "10.7.0.1/16", "eth0", "10.0.0.1/16")
 	change := func(o *Options) { o.Network, _ = route.ParseNetwork("ib7") }
 	_, err := runOn(t, machines, change)
@@ -195,8 +175,8 @@ func TestRunNeedsTheNetworkOnEveryHost(t *testing.T) {
 		"eth0 10.0.0.3/16, ib0 10.9.0.3/16"; !strings.Contains(err.Error(), want) {
 		t.Errorf("%v; want %q", err, want)
 	}
-	for i, start := range starts {
-		check.That(t, start.Addrs == nil, "host %d was started: %+v", i, start)
+	for i, a := range agents {
+		check.That(t, a == nil, "host %d was started: %+v", i, a)
 	}
 }
 

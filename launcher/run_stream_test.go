@@ -107,49 +107,30 @@ func TestRunCarriesOutputWithinItsCredit(t *testing.T) {
 	check.That(t, err == nil && string(saved) == r.out, "%d bytes saved of %d, %v", len(saved), total, err)
 }
 
-func TestRunPassesSignalsOn(t *testing.T) {
-	signals := make(chan int, 1)
-	wait := func(a *fake.Agent) error {
-		f, err := a.Expect(wire.TypeSignal)
-		if err != nil {
-			return err
-		}
-		if string(f.Payload) != `{"Number":10}` {
-			return fmt.Errorf("signal %s", f.Payload)
-		}
-		return succeed(a)
-	}
-	signals <- 10
-	r, err := runOn(t, []*fake.Machine{serving(wait), serving(wait)}, func(o *Options) { o.Signals = signals })
-	succeeds(t, r.Result, err)
-}
-
+// A job whose output nobody takes is stopped. Bytes that are written only after the ranks have
+// ended count, too.
 func TestRunStopsWhenNobodyTakesItsOutput(t *testing.T) {
-	talk := func(a *fake.Agent) error { return errors.Join(a.Print(0, 1, "hello\n"), obey(a)) }
-	for cause, want := range map[error]struct {
-		code int
-		text string
+	const full = "the job was stopped: its output cannot be written: no space left on device"
+	for _, tc := range []struct {
+		cause error
+		says  string
+		then  func(*fake.Agent) error
+		code  int
+		text  string
 	}{
-		syscall.EPIPE:  {141, ""},
-		syscall.ENOSPC: {125, "the job was stopped: its output cannot be written: no space left on device"},
-		syscall.EIO:    {125, "the job was stopped: its output cannot be written: input/output error"},
+		{syscall.EPIPE, "hello\n", obey, 141, ""},
+		{syscall.ENOSPC, "hello\n", obey, 125, full},
+		{syscall.EIO, "hello\n", obey, 125, "the job was stopped: its output cannot be written: input/output error"},
+		{syscall.ENOSPC, "hello", succeed, 125, full},
 	} {
+		talk := func(a *fake.Agent) error { return errors.Join(a.Print(0, 1, tc.says), tc.then(a)) }
 		r, err := runOn(t, []*fake.Machine{serving(talk)}, func(o *Options) {
-			o.Stdout = &fake.Terminal{Err: cause}
+			o.Stdout = &fake.Terminal{Err: tc.cause}
 		})
 		text := ""
 		if r.Output != nil {
 			text = r.Output.Error()
 		}
-		check.That(t, err == nil && r.Code() == want.code && text == want.text, "%v: %q, %+v, %v", cause, text, r, err)
+		check.That(t, err == nil && r.Code() == tc.code && text == tc.text, "%v: %q, %+v, %v", tc.cause, text, r, err)
 	}
-}
-
-// Bytes that are written only after the ranks have ended count, too.
-func TestRunReportsThatTheLastOutputIsLost(t *testing.T) {
-	talk := func(a *fake.Agent) error { return errors.Join(a.Print(0, 1, "hello"), succeed(a)) }
-	r, err := runOn(t, []*fake.Machine{serving(talk)}, func(o *Options) {
-		o.Stdout = &fake.Terminal{Err: syscall.ENOSPC}
-	})
-	check.That(t, err == nil && r.Code() == 125 && r.Output != nil, "%+v, %v", r, err)
 }

@@ -155,11 +155,13 @@ func recordJobs() (jobs map[string]wire.Job, agent func(a *fake.Agent) error) {
 func TestRunDescribesTheJobToEveryHost(t *testing.T) {
 	jobs, note := recordJobs()
 	_, err := runOn(t, []*fake.Machine{serving(note), serving(note)}, func(o *Options) {
-		o.Programs[0].Argv = []string{"a\xff", ""}
-		o.Env = []string{"A=\xfe"}
-		o.Stdin = strings.NewReader("")
+		o.Programs = []Program{{Argv: []string{"a\xff", ""}, Wdir: "/a", Ranks: 1},
+			{Argv: []string{"b"}, Wdir: "/b", Ranks: 3}}
 		o.Programs[0].Drop = []string{"UNSET"}
 		o.Programs[0].DropHere = []string{"OF_THIS_MACHINE"}
+		o.Programs[1].Env = []string{"B=1"}
+		o.Env = []string{"A=\xfe"}
+		o.Stdin = strings.NewReader("")
 	})
 	must.OK(t, err)
 	a := jobs["h0"]
@@ -170,14 +172,17 @@ func TestRunDescribesTheJobToEveryHost(t *testing.T) {
 	}
 	check.That(t, slices.Equal(a.Stdin, []int{0}) && b.Stdin == nil,
 		"stdin goes to ranks %d on h0 and %d on h1", a.Stdin, b.Stdin)
-	if p := a.Programs[0]; p.Argv[0] != "a\xff" || len(p.Argv) != 2 || a.Env[0] != "A=\xfe" ||
-		p.Wdir != "/work" || !slices.Contains(a.Drop, "SSH_CONNECTION") ||
-		!slices.Equal(p.Drop, []string{"UNSET"}) {
+	must.That(t, len(a.Programs) == 2 && len(b.Programs) == 1, "programs %+v and %+v", a.Programs, b.Programs)
+	if p := a.Programs[0]; p.Argv[0] != "a\xff" || len(p.Argv) != 2 || a.Env[0] != "A=\xfe" || p.Wdir != "/a" ||
+		!slices.Contains(a.Drop, "SSH_CONNECTION") || !slices.Equal(p.Drop, []string{"UNSET"}) {
 		t.Errorf("h0 was told %+v %q, drop %q", a.Programs, a.Env, a.Drop)
 	}
-	if a.Size != 4 || a.Hosts != 2 || a.Grace != 5*time.Second || fmt.Sprint(b.Ranks) != "[{2 0 1 2 0 } {3 1 1 2 0 }]" {
-		t.Errorf("h0 was told %+v", a)
+	if p := b.Programs[0]; p.Argv[0] != "b" || p.Env[0] != "B=1" || p.Wdir != "/b" {
+		t.Errorf("h1 was told %+v", p)
 	}
+	check.Equal(t, fmt.Sprint(a.Ranks, b.Ranks), "[{0 0 0 2 0 } {1 1 0 2 1 }] [{2 0 1 2 0 } {3 1 1 2 0 }]")
+	check.Equal(t, fmt.Sprint(a.Shares, b.Shares), "[1 3] [1 3]")
+	check.That(t, a.Size == 4 && a.Hosts == 2 && a.Grace == 5*time.Second, "h0 was told %+v", a)
 }
 
 func TestRunEndsEveryHostWhenOneRankFails(t *testing.T) {
@@ -243,26 +248,6 @@ func TestRunStopsWhenTheUserWants(t *testing.T) {
 	}
 }
 
-// Every host is told of the programs that its own ranks run, and of the shares of all.
-func TestHostsAreToldOfTheirPrograms(t *testing.T) {
-	jobs, note := recordJobs()
-	_, err := runOn(t, []*fake.Machine{serving(note), serving(note)}, func(o *Options) {
-		o.Programs = []Program{{Argv: []string{"a"}, Wdir: "/a", Ranks: 1},
-			{Argv: []string{"b"}, Env: []string{"B=1"}, Wdir: "/b", Ranks: 3}}
-	})
-	must.OK(t, err)
-	a := jobs["h0"]
-	b := jobs["h1"]
-	if len(a.Programs) != 2 || fmt.Sprint(a.Ranks) != "[{0 0 0 2 0 } {1 1 0 2 1 }]" ||
-		fmt.Sprint(a.Shares, b.Shares) != "[1 3] [1 3]" {
-		t.Errorf("h0 was told %+v, %v, %v", a.Programs, a.Ranks, a.Shares)
-	}
-	if len(b.Programs) != 1 || b.Programs[0].Argv[0] != "b" || b.Programs[0].Env[0] != "B=1" ||
-		b.Programs[0].Wdir != "/b" {
-		t.Errorf("h1 was told %+v", b.Programs)
-	}
-}
-
 func TestRunEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -284,6 +269,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	})
 }
 
+// A host that is lost is named with what is known about where it is.
 func TestRunReportsALostHost(t *testing.T) {
 	for name, tc := range map[string]struct {
 		life func(a *fake.Agent) error
@@ -291,18 +277,16 @@ func TestRunReportsALostHost(t *testing.T) {
 	}{
 		"the agent is killed": {func(*fake.Agent) error {
 			return fake.ExitStatus(137)
-		}, "host h1: the agent was killed or failed (exit code 137)"},
+		}, "host h1: the agent was killed or failed (exit code 137) (pod w-1 on node n2)"},
 		"the connection breaks": {func(*fake.Agent) error {
 			return errors.New("broken pipe")
-		}, "host h1: lost the connection to the agent: broken pipe"},
-		"the agent just ends": {func(*fake.Agent) error { return nil }, "host h1: the agent ended too early"},
-		"it speaks for another's rank": {func(a *fake.Agent) error {
-			_ = a.Exit(wire.Exit{Rank: 0, Code: 1})
-			return a.UntilEOF()
-		}, "host h1: lost the connection to the agent: malformed frame: the agent spoke for rank 0"},
+		}, "host h1: lost the connection to the agent: broken pipe (pod w-1 on node n2)"},
+		"the agent just ends": {func(*fake.Agent) error {
+			return nil
+		}, "host h1: the agent ended too early (pod w-1 on node n2)"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, err := runOn(t, []*fake.Machine{serving(obey), serving(tc.life)}, nil)
+			r, err := runOn(t, []*fake.Machine{serving(obey), serving(tc.life)}, func(o *Options) { o.Where = locate })
 			if err != nil || r.Code() != CodeLaunch || r.Cause == nil || !strings.HasPrefix(r.Cause.String(), tc.want) {
 				t.Errorf("%v: %v, code %d", err, r.Cause, r.Code())
 			}
@@ -311,35 +295,8 @@ func TestRunReportsALostHost(t *testing.T) {
 	}
 }
 
-// A host that is lost, or not reached, is named with what is known about where it is.
-func TestFailedHostIsLocated(t *testing.T) {
-	where := func(host string) string { return map[string]string{"h1": "pod w-1 on node n2"}[host] }
-	life := func(*fake.Agent) error { return fake.ExitStatus(137) }
-	r, err := runOn(t, []*fake.Machine{serving(obey), serving(life)}, func(o *Options) { o.Where = where })
-	const lost = "host h1: the agent was killed or failed (exit code 137) (pod w-1 on node n2)"
-	var ended *AgentEndedError
-	if err != nil || r.Cause == nil || !strings.HasPrefix(r.Cause.String(), lost) || !errors.As(r.Cause.Lost, &ended) {
-		t.Errorf("%v: %v", err, r.Cause)
-	}
-	refused := errors.New("connection refused")
-	_, err = runOn(t, []*fake.Machine{serving(obey), serving(obey)}, func(o *Options) {
-		o.Where = where
-		o.Dial = func(context.Context, hostfile.Host) (Host, error) { return nil, refused }
-	})
-	var failed *LaunchError
-	if !errors.As(err, &failed) {
-		t.Fatalf("%v", err)
-	}
-	for _, h := range failed.Hosts {
-		want := refused.Error()
-		if h.Host == "h1" {
-			want += " (pod w-1 on node n2)"
-		}
-		if h.Err.Error() != want || !errors.Is(h.Err, refused) {
-			t.Errorf("%s: %v", h.Host, h.Err)
-		}
-	}
-}
+// locate is what is known of where hosts are.
+func locate(host string) string { return map[string]string{"h1": "pod w-1 on node n2"}[host] }
 
 // An agent that hangs on a live connection is abandoned after core.HungTime, even if it is the last
 // one.

@@ -2,7 +2,6 @@ package session
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -16,10 +15,21 @@ import (
 	"github.com/gorun/gorun/internal/test/must"
 )
 
-func TestOutboxKeepsTheOrder(t *testing.T) {
+// withOutbox gives a test an outbox and both ends of its pipe, and ends it as a session does whose
+// agent hangs: a pending write fails.
+func withOutbox(t *testing.T, test func(t *testing.T, o *outbox, r *io.PipeReader, w *io.PipeWriter)) {
 	synctest.Test(t, func(t *testing.T) {
 		r, w := io.Pipe()
 		o := newOutbox(wire.NewWriter(w))
+		test(t, o, r, w)
+		o.close()
+		r.Close()
+		<-o.done
+	})
+}
+
+func TestOutboxKeepsTheOrder(t *testing.T) {
+	withOutbox(t, func(t *testing.T, o *outbox, r *io.PipeReader, w *io.PipeWriter) {
 		const frames = 500
 		for i := range frames {
 			o.send(wire.TypeStdin, uint32(i), fmt.Append(nil, i))
@@ -41,9 +51,7 @@ func TestOutboxKeepsTheOrder(t *testing.T) {
 }
 
 func TestOutboxNeverBlocksItsCallers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r, w := io.Pipe() // without a reader
-		o := newOutbox(wire.NewWriter(w))
+	withOutbox(t, func(t *testing.T, o *outbox, r *io.PipeReader, _ *io.PipeWriter) { // without a reader
 		var wg sync.WaitGroup
 		for range 4 {
 			wg.Go(func() {
@@ -54,18 +62,12 @@ func TestOutboxNeverBlocksItsCallers(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		o.close()
-		// A session whose agent hangs ends the pending write like this.
-		r.CloseWithError(errors.New("gone"))
-		<-o.done
 	})
 }
 
 func TestOutboxEndsWithItsConnection(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r, w := io.Pipe()
+	withOutbox(t, func(t *testing.T, o *outbox, r *io.PipeReader, _ *io.PipeWriter) {
 		r.Close()
-		o := newOutbox(wire.NewWriter(w))
 		o.SendMessage(wire.TypeStop, wire.Stop{})
 		<-o.done
 		o.SendMessage(wire.TypeStop, wire.Stop{})
@@ -74,9 +76,7 @@ func TestOutboxEndsWithItsConnection(t *testing.T) {
 }
 
 func TestOutboxGivesCreditInSteps(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r, w := io.Pipe()
-		o := newOutbox(wire.NewWriter(w))
+	withOutbox(t, func(t *testing.T, o *outbox, r *io.PipeReader, w *io.PipeWriter) {
 		got := map[uint32][]int{}
 		reading := make(chan struct{})
 		go func() {
@@ -109,26 +109,19 @@ func TestOutboxGivesCreditInSteps(t *testing.T) {
 }
 
 func TestOutboxSkipsBeatsThatPileUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r, w := io.Pipe()
-		o := newOutbox(wire.NewWriter(w))
+	withOutbox(t, func(t *testing.T, o *outbox, r *io.PipeReader, w *io.PipeWriter) {
 		for i := range 60 {
 			o.beat(time.Duration(i))
 			synctest.Wait()
 		}
 		check.That(t, len(o.queue) <= 1, "%d heartbeats wait", len(o.queue))
-		o.close()
-		r.Close()
-		<-o.done
 	})
 }
 
 // A message that is too large must not silence an outbox: no heartbeat and no stop
 // would reach the agent any more.
 func TestOutboxOutlivesAMessageThatIsTooLarge(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r, w := io.Pipe()
-		o := newOutbox(wire.NewWriter(w))
+	withOutbox(t, func(t *testing.T, o *outbox, r *io.PipeReader, w *io.PipeWriter) {
 		values := map[int][]byte{}
 		for rank := range 256 { // each as large as kv.MaxFence allows
 			values[rank] = bytes.Repeat([]byte("x"), 64<<10)
@@ -136,16 +129,11 @@ func TestOutboxOutlivesAMessageThatIsTooLarge(t *testing.T) {
 		o.SendMessage(wire.TypeFenced, wire.Fence{Name: "f", Values: values})
 		synctest.Wait()
 		check.That(t, !o.closed, "the outbox is closed, and nobody knows")
-		o.close()
-		r.Close()
-		<-o.done
 	})
 }
 
 func TestOutboxEndsForAHostThatReadsNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r, w := io.Pipe()
-		o := newOutbox(wire.NewWriter(w))
+	withOutbox(t, func(t *testing.T, o *outbox, r *io.PipeReader, w *io.PipeWriter) {
 		gaveUp := make(chan struct{})
 		o.full = func() {
 			r.CloseWithError(io.ErrClosedPipe)
@@ -162,9 +150,7 @@ func TestOutboxEndsForAHostThatReadsNothing(t *testing.T) {
 
 // TestUnreadAnswersBlockFurtherAnswers checks that a host that does not read answers is not lost.
 func TestUnreadAnswersBlockFurtherAnswers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r, w := io.Pipe()
-		o := newOutbox(wire.NewWriter(w))
+	withOutbox(t, func(t *testing.T, o *outbox, r *io.PipeReader, w *io.PipeWriter) {
 		for i := range 100 {
 			go o.answer(wire.Value{ID: uint64(i), Found: true, Value: make([]byte, kv.MaxValue)})
 		}
@@ -172,8 +158,5 @@ func TestUnreadAnswersBlockFurtherAnswers(t *testing.T) {
 		o.mu.Lock()
 		check.That(t, !o.closed && o.waits <= 2*maxAnswers, "closed %v, %d bytes wait", o.closed, o.waits)
 		o.mu.Unlock()
-		o.close()
-		r.CloseWithError(io.ErrClosedPipe)
-		<-o.done
 	})
 }

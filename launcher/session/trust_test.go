@@ -3,6 +3,7 @@ package session
 import (
 	"bytes"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -50,7 +51,7 @@ func put(path string, mode os.FileMode) error {
 // putInCache also says what is there, as an upload does.
 func putInCache(path string, mode os.FileMode) error {
 	mark := fmt.Sprintf("launch %x\n", sha256.Sum256([]byte(program)))
-	return firstOf(put(path, mode), os.WriteFile(filepath.Join(filepath.Dir(path), "checked"), []byte(mark), 0o600))
+	return errors.Join(put(path, mode), os.WriteFile(filepath.Join(filepath.Dir(path), "checked"), []byte(mark), 0o600))
 }
 
 func TestStartScriptRunsOnlyWhatNobodyElseCanChange(t *testing.T) {
@@ -72,47 +73,47 @@ func TestStartScriptRunsOnlyWhatNobodyElseCanChange(t *testing.T) {
 			return put(r+"/bin/gorun", 0o644)
 		}, code: 85},
 		{name: "a private group may write", file: "bin/gorun", make: func(r string) error {
-			return firstOf(put(r+"/bin/gorun", 0o775), os.Chmod(r+"/bin", 0o775),
+			return errors.Join(put(r+"/bin/gorun", 0o775), os.Chmod(r+"/bin", 0o775),
 				os.Chown(r+"/bin", os.Getuid(), os.Getuid()))
 		}},
 		{name: "another group may write", root: true, file: "bin/gorun", code: 83, make: func(r string) error {
-			return firstOf(put(r+"/bin/gorun", 0o755), os.Chmod(r+"/bin", 0o775), os.Chown(r+"/bin", 0, 100))
+			return errors.Join(put(r+"/bin/gorun", 0o755), os.Chmod(r+"/bin", 0o775), os.Chown(r+"/bin", 0, 100))
 		}},
 		{name: "all may write", file: "bin/gorun", code: 83, make: func(r string) error {
 			return put(r+"/bin/gorun", 0o757)
 		}},
 		{name: "all may write the directory", file: "bin/gorun", code: 83, make: func(r string) error {
-			return firstOf(put(r+"/bin/gorun", 0o755), os.Chmod(r+"/bin", 0o777))
+			return errors.Join(put(r+"/bin/gorun", 0o755), os.Chmod(r+"/bin", 0o777))
 		}},
 		{name: "a directory further up", file: "a/b/gorun", code: 83, make: func(r string) error {
-			return firstOf(put(r+"/a/b/gorun", 0o755), os.Chmod(r+"/a", 0o757))
+			return errors.Join(put(r+"/a/b/gorun", 0o755), os.Chmod(r+"/a", 0o757))
 		}},
 		{name: "below a sticky directory", file: "tmp/a/gorun", make: func(r string) error {
-			return firstOf(put(r+"/tmp/a/gorun", 0o755), os.Chmod(r+"/tmp", 0o777|os.ModeSticky))
+			return errors.Join(put(r+"/tmp/a/gorun", 0o755), os.Chmod(r+"/tmp", 0o777|os.ModeSticky))
 		}},
 		// see mine in trust.sh
 		{name: "in a sticky directory", file: "tmp/gorun", code: 83, make: func(r string) error {
-			return firstOf(put(r+"/tmp/gorun", 0o755), os.Chmod(r+"/tmp", 0o777|os.ModeSticky))
+			return errors.Join(put(r+"/tmp/gorun", 0o755), os.Chmod(r+"/tmp", 0o777|os.ModeSticky))
 		}},
 		{name: "in a sticky directory of the user alone", file: "tmp/gorun", make: func(r string) error {
-			return firstOf(put(r+"/tmp/gorun", 0o755), os.Chmod(r+"/tmp", 0o755|os.ModeSticky))
+			return errors.Join(put(r+"/tmp/gorun", 0o755), os.Chmod(r+"/tmp", 0o755|os.ModeSticky))
 		}},
 		{name: "a stranger's file in a sticky directory", root: true, file: "tmp/gorun", code: 83,
 			make: func(r string) error {
-				return firstOf(put(r+"/tmp/gorun", 0o755), os.Chmod(r+"/tmp", 0o777|os.ModeSticky),
+				return errors.Join(put(r+"/tmp/gorun", 0o755), os.Chmod(r+"/tmp", 0o777|os.ModeSticky),
 					os.Chown(r+"/tmp/gorun", 65534, 65534))
 			}},
 		{name: "a stranger's directory", root: true, file: "a/gorun", code: 83, make: func(r string) error {
-			return firstOf(put(r+"/a/gorun", 0o755), os.Chown(r+"/a", 65534, 65534))
+			return errors.Join(put(r+"/a/gorun", 0o755), os.Chown(r+"/a", 65534, 65534))
 		}},
 		{name: "a link to a file", file: "gorun", code: 83, make: func(r string) error {
-			return firstOf(put(r+"/a/gorun", 0o755), os.Symlink("a/gorun", r+"/gorun"))
+			return errors.Join(put(r+"/a/gorun", 0o755), os.Symlink("a/gorun", r+"/gorun"))
 		}},
 		{name: "a link to a safe directory", file: "bin/gorun", make: func(r string) error {
-			return firstOf(put(r+"/a/gorun", 0o755), os.Symlink("a", r+"/bin"))
+			return errors.Join(put(r+"/a/gorun", 0o755), os.Symlink("a", r+"/bin"))
 		}},
 		{name: "a link to an unsafe directory", file: "bin/gorun", code: 83, make: func(r string) error {
-			return firstOf(put(r+"/a/gorun", 0o755), os.Symlink("a", r+"/bin"), os.Chmod(r+"/a", 0o777))
+			return errors.Join(put(r+"/a/gorun", 0o755), os.Symlink("a", r+"/bin"), os.Chmod(r+"/a", 0o777))
 		}},
 		{name: "a line break that says all is well", file: "a\n-rwxr-xr-x 1 0 0 1 a 1 1 x/gorun", code: 83,
 			make: func(r string) error {
@@ -120,21 +121,21 @@ func TestStartScriptRunsOnlyWhatNobodyElseCanChange(t *testing.T) {
 			}},
 		{name: "the cache", make: func(r string) error { return putInCache(r+"/"+inCache, 0o500) }},
 		{name: "a cache that others can write", code: 83, make: func(r string) error {
-			return firstOf(putInCache(r+"/"+inCache, 0o500), os.Chmod(filepath.Dir(r+"/"+inCache), 0o777))
+			return errors.Join(putInCache(r+"/"+inCache, 0o500), os.Chmod(filepath.Dir(r+"/"+inCache), 0o777))
 		}},
 		{name: "a home that others can write", code: 85, make: func(r string) error {
-			return firstOf(putInCache(r+"/"+inCache, 0o500), os.Chmod(r, 0o777))
+			return errors.Join(putInCache(r+"/"+inCache, 0o500), os.Chmod(r, 0o777))
 		}},
 		{name: "a cache with another file", code: 85, make: func(r string) error {
-			return firstOf(putInCache(r+"/"+inCache, 0o755),
+			return errors.Join(putInCache(r+"/"+inCache, 0o755),
 				os.WriteFile(r+"/"+inCache, []byte("#!/bin/sh\necho ran what nobody sent\n"), 0))
 		}},
 		{name: "a cache with a newer time", make: func(r string) error {
-			return firstOf(putInCache(r+"/"+inCache, 0o700), os.Chmod(r+"/"+inCache, 0o500))
+			return errors.Join(putInCache(r+"/"+inCache, 0o700), os.Chmod(r+"/"+inCache, 0o500))
 		}},
 		{name: "a cache without a mark", code: 85, make: func(r string) error { return put(r+"/"+inCache, 0o500) }},
 		{name: "a cache with an empty mark", code: 85, make: func(r string) error {
-			return firstOf(put(r+"/"+inCache, 0o500),
+			return errors.Join(put(r+"/"+inCache, 0o500),
 				os.WriteFile(filepath.Dir(r+"/"+inCache)+"/checked", []byte("launch \n"), 0o600))
 		}},
 		{name: "the runtime directory", make: func(r string) error {
@@ -144,7 +145,7 @@ func TestStartScriptRunsOnlyWhatNobodyElseCanChange(t *testing.T) {
 			return putInCache(r+"/"+inCache, 0o500)
 		}},
 		{name: "the cache where what is installed is not safe", file: "bin/gorun", make: func(r string) error {
-			return firstOf(put(r+"/bin/gorun", 0o757), putInCache(r+"/"+inCache, 0o500))
+			return errors.Join(put(r+"/bin/gorun", 0o757), putInCache(r+"/"+inCache, 0o500))
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -186,15 +187,6 @@ func TestStartScriptRunsOnlyWhatNobodyElseCanChange(t *testing.T) {
 			}
 		})
 	}
-}
-
-func firstOf(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // The scripts pass through login shells that disagree about these.
