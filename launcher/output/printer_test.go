@@ -91,17 +91,6 @@ func TestPrinterLeavesTheLastLineOpen(t *testing.T) {
 	}
 }
 
-func TestPrinterShowsAPromptInTime(t *testing.T) {
-	printed(t, rankPrefix, func(p *Printer, w *fake.Terminal) {
-		p.Add(wire.OutputStream(3, 1), []byte("name? "), ignore)
-		synctest.Wait()
-		check.Equal(t, w.String(), "", "shown at once")
-		p.Pause(wire.OutputStream(3, 1), ignore)
-		synctest.Wait()
-		check.Equal(t, w.String(), "3> name? ", "in a pause")
-	})
-}
-
 // TestPrinterKeepsAGrowingLineTogether has a rank whose line grows slowly, and another that prints
 // all the while, on a terminal that blocks.
 func TestPrinterKeepsAGrowingLineTogether(t *testing.T) {
@@ -227,27 +216,6 @@ func TestPrinterHoldsCreditWhileTheTerminalIsStuck(t *testing.T) {
 			"%d written and %d of credit returned, want %d", w.Text.Len(), credit, sent)
 	})
 }
-
-func BenchmarkPrinter(b *testing.B) {
-	line := []byte(strings.Repeat("the quick brown fox jumps over the lazy dog ", 2) + "\n")
-	chunk := bytes.Repeat(line, wireChunk/len(line))
-	p := NewPrinter(Printing{W: discard{}, Format: Format{Prefix: rankPrefix},
-		Failed: func(err error) { b.Error(err) }})
-	defer p.Close()
-	b.SetBytes(int64(len(chunk)))
-	written := make(chan int, 8) // as much as the credit of a stream
-	for range cap(written) {
-		written <- 0
-	}
-	for b.Loop() {
-		<-written
-		p.Add(wire.OutputStream(0, 1), chunk, func(n int) { written <- n })
-	}
-}
-
-type discard struct{}
-
-func (discard) Write(p []byte) (int, error) { return len(p), nil }
 
 // A prompt must show though another rank prints all the time.
 func TestPrinterShowsAPromptBesideABusyRank(t *testing.T) {

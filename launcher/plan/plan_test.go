@@ -236,31 +236,6 @@ func checkPlan(t *testing.T, plan Plan, hosts []hostfile.Host, shares, of []int)
 		"%d ranks in a plan of %d", seen, plan.Size)
 }
 
-func TestPlanLeavesTheHostsAlone(t *testing.T) {
-	hosts := []hostfile.Host{{Name: "a", Slots: 2}, {Name: "b", Slots: 1}}
-	before := fmt.Sprint(hosts)
-	first, err := New(hosts, Request{NP: 5})
-	must.OK(t, err)
-	second, err := New(hosts, Request{NP: 5})
-	must.OK(t, err)
-	check.That(t, fmt.Sprint(hosts) == before && fmt.Sprint(first) == fmt.Sprint(second),
-		"planning twice gave %v and %v, and hosts %v", first, second, hosts)
-}
-
-func BenchmarkPlan(b *testing.B) {
-	hosts := make([]hostfile.Host, 10_000)
-	for i := range hosts {
-		hosts[i] = hostfile.Host{Name: fmt.Sprintf("node%05d", i), Slots: 8}
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		plan, err := New(hosts, Request{})
-		if err != nil || plan.Size != 80_000 {
-			b.Fatalf("%d ranks, %v", plan.Size, err)
-		}
-	}
-}
-
 func TestPlanRefusesNonsense(t *testing.T) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -139,10 +139,3 @@ func FuzzStat(f *testing.F) {
 		}
 	})
 }
-
-func BenchmarkRanks(b *testing.B) {
-	m := New("/")
-	for b.Loop() {
-		m.Ranks(map[int]int{0: os.Getpid()})
-	}
-}

@@ -152,22 +152,3 @@ func TestFolderKeepsLittleMemory(t *testing.T) {
 	check.That(t, after.HeapAlloc < before.HeapAlloc+most, "the folder keeps %d MiB",
 		(after.HeapAlloc-before.HeapAlloc)>>20)
 }
-
-// BenchmarkFolder is the cost of a line where 256 ranks print the same lines in turns.
-func BenchmarkFolder(b *testing.B) {
-	for _, numbers := range []bool{false, true} {
-		b.Run(fmt.Sprintf("numbers=%v", numbers), func(b *testing.B) {
-			const ranks = 256
-			f := fold.New(ranks, numbers, func(fold.Line) {})
-			lines := make([][]byte, 16)
-			for i := range lines {
-				lines[i] = fmt.Appendf(nil, "step %d: loss 0.%d, 1234.5 images/s\n", 1000+i, 30+i)
-			}
-			now := time.Now()
-			b.ReportAllocs()
-			for i := 0; b.Loop(); i++ {
-				f.Add(i%ranks, 1, lines[i/ranks%16], now, now)
-			}
-		})
-	}
-}
