@@ -36,41 +36,25 @@ func TestOldFailuresDoNotCountAgainstTheBudget(t *testing.T) {
 
 func TestGapsAreFilledFirst(t *testing.T) {
 	p := begun(t, Config{NP: 3, Min: 2, Max: 3}, "a:2,b:2")
-	p.exit(1, "a0")
-	p.park()
-	p.join()
-	p.expect("interrupt; epoch 2: a1 b0; start a0 as 1/3")
+	p.exit(1, "a0").park().join().expect("interrupt; epoch 2: a1 b0; start a0 as 1/3")
 }
 
 func TestEpochsThatEndForNoReasonAreDelayed(t *testing.T) {
 	p := begun(t, Config{NP: 1, Max: 1}, "a:1")
-	p.park()
-	p.join()
-	p.expect("interrupt; epoch 2: a0")
-	p.park()
-	p.expect("interrupt")
-	p.wait(time.Second)
-	p.expect("epoch 3: a0")
+	p.park().join().expect("interrupt; epoch 2: a0")
+	p.park().expect("interrupt")
+	p.wait(time.Second).expect("epoch 3: a0")
 	p.park() // before it has joined
-	p.wait(time.Second)
-	p.expect("interrupt")
-	p.wait(time.Second)
-	p.expect("epoch 4: a0")
+	p.wait(time.Second).expect("interrupt")
+	p.wait(time.Second).expect("epoch 4: a0")
 }
 
 func TestEventsOfEarlierEpochsAreIgnored(t *testing.T) {
 	p := begun(t, Config{NP: 2, Min: 2, Max: 2}, "a:1,b:1")
 	old := p.live[slot("b0")]
-	p.exit(1, "b0")
-	p.park("a0")
-	p.ready()
-	p.expect("interrupt; start b0 as 1/2; epoch 2: a0 b0")
-	p.step(Exited{Process: old, Code: 1})
-	p.step(StartFailed{Process: old, Err: errNoConnection})
-	p.step(Parked{p.live[slot("a0")], 1})
-	p.step(Joined{p.live[slot("a0")], 1})
-	p.join("b0")
-	p.expect("nothing")
+	p.exit(1, "b0").park("a0").ready().expect("interrupt; start b0 as 1/2; epoch 2: a0 b0")
+	p.step(Exited{Process: old, Code: 1}).step(StartFailed{Process: old, Err: errNoConnection})
+	p.step(Parked{p.live[slot("a0")], 1}).step(Joined{p.live[slot("a0")], 1}).join("b0").expect("nothing")
 	check.That(t, p.d.phase != Working, "whole, and a0 has not joined")
 	p.join("a0")
 	check.That(t, p.d.phase == Working, "not whole")
@@ -78,15 +62,9 @@ func TestEventsOfEarlierEpochsAreIgnored(t *testing.T) {
 
 func TestParkedOnALostHost(t *testing.T) {
 	p := begun(t, Config{NP: 2, Min: 1}, "a:1,b:1")
-	p.park()
-	p.expect("interrupt; epoch 2: a0 b0")
-	p.park("b0")
-	p.step(HostLost{"b", errNoConnection})
-	p.park("a0")
-	p.expect("interrupt; fence b")
-	p.step(HostFenced{"b"})
-	p.wait(2 * time.Second)
-	p.expect("epoch 3: a0") // it has state since epoch 1
+	p.park().expect("interrupt; epoch 2: a0 b0")
+	p.park("b0").step(HostLost{"b", errNoConnection}).park("a0").expect("interrupt; fence b")
+	p.step(HostFenced{"b"}).wait(2 * time.Second).expect("epoch 3: a0") // it has state since epoch 1
 }
 
 func TestDifferentOrLateFailuresDoNotEndTheJob(t *testing.T) {
@@ -99,12 +77,10 @@ func TestDifferentOrLateFailuresDoNotEndTheJob(t *testing.T) {
 	}
 	p := newPlay(t, cfg, "a:1")
 	for range 5 {
-		p.exit(5)
-		p.exit(6)
+		p.exit(5).exit(6)
 	}
 	for range 5 {
-		p.wait(31 * time.Second)
-		p.exit(4)
+		p.wait(31 * time.Second).exit(4)
 	}
 	if p.end != nil {
 		t.Errorf("ended with %+v", *p.end)
@@ -114,12 +90,7 @@ func TestDifferentOrLateFailuresDoNotEndTheJob(t *testing.T) {
 	p = begun(t, cfg, "a:2")
 	for range 4 {
 		p.exit(4, "a1") // early, but each epoch between is whole for a minute
-		p.park("a0")
-		p.join()
-		p.wait(time.Minute)
-		p.ready()
-		p.park("a0")
-		p.join()
+		p.park("a0").join().wait(time.Minute).ready().park("a0").join()
 		must.That(t, p.d.phase == Working && len(p.live) == 2, "a1 was not replaced: %+v", p.end)
 	}
 }
@@ -127,10 +98,8 @@ func TestDifferentOrLateFailuresDoNotEndTheJob(t *testing.T) {
 func TestStoppedProcessHasNeitherFailedNorFinished(t *testing.T) {
 	for _, code := range []int{143, 0} {
 		p := begun(t, Config{NP: 2, Min: 1}, "a:1,b:1")
-		p.hosts("a:1")
-		p.wait(10 * time.Minute) // no rank answers the interrupt
-		p.exit(code, "b0")
-		p.park("a0")
+		p.hosts("a:1").wait(10 * time.Minute) // no rank answers the interrupt
+		p.exit(code, "b0").park("a0")
 		for _, act := range p.acts {
 			if n, ok := act.(Note); ok && n.Kind == NoteFailed {
 				t.Error(n.Text)

@@ -40,7 +40,7 @@ func begun(t *testing.T, cfg Config, hosts string) *play {
 	return p
 }
 
-func (p *play) step(e Event) {
+func (p *play) step(e Event) *play {
 	for _, act := range p.d.Step(e, p.now) {
 		p.acts = append(p.acts, act)
 		switch a := act.(type) {
@@ -52,19 +52,21 @@ func (p *play) step(e Event) {
 			p.end = &a
 		}
 	}
+	return p
 }
 
-func (p *play) hosts(list string) {
+func (p *play) hosts(list string) *play {
 	p.t.Helper()
 	hosts := must.Get(Parse("list", []byte(strings.ReplaceAll(list, ",", "\n")), 1))(p.t)
-	p.step(Hosts{hosts})
+	return p.step(Hosts{hosts})
 }
 
-func (p *play) wait(d time.Duration) {
+func (p *play) wait(d time.Duration) *play {
 	for end := p.now + d; p.now < end; {
 		p.now = min(p.now+time.Second, end)
 		p.step(Tick{})
 	}
+	return p
 }
 
 func slot(s string) Slot {
@@ -74,7 +76,7 @@ func slot(s string) Slot {
 }
 
 // each calls what for the processes of slots such as "a0" and "b1"; no slots means all.
-func (p *play) each(slots []string, what func(Process)) {
+func (p *play) each(slots []string, what func(Process)) *play {
 	if len(slots) == 0 {
 		for s := range p.live {
 			slots = append(slots, s.Host+fmt.Sprint(s.Local))
@@ -86,16 +88,26 @@ func (p *play) each(slots []string, what func(Process)) {
 			what(proc)
 		}
 	}
+	return p
 }
-func (p *play) ready(slots ...string) { p.each(slots, func(q Process) { p.step(Ready{q}) }) }
-func (p *play) join(slots ...string) {
-	p.each(slots, func(q Process) { p.step(Joined{q, p.plan.Epoch}) })
+
+func (p *play) ready(slots ...string) *play {
+	return p.each(slots, func(q Process) { p.step(Ready{q}) })
 }
-func (p *play) park(slots ...string) {
-	p.each(slots, func(q Process) { p.step(Parked{q, p.plan.Epoch}) })
+
+func (p *play) join(slots ...string) *play {
+	return p.each(slots, func(q Process) { p.step(Joined{q, p.plan.Epoch}) })
 }
-func (p *play) exit(code int, slots ...string) {
-	p.each(slots, func(q Process) { delete(p.live, q.Slot); p.step(Exited{Process: q, Code: code}) })
+
+func (p *play) park(slots ...string) *play {
+	return p.each(slots, func(q Process) { p.step(Parked{q, p.plan.Epoch}) })
+}
+
+func (p *play) exit(code int, slots ...string) *play {
+	return p.each(slots, func(q Process) {
+		delete(p.live, q.Slot)
+		p.step(Exited{Process: q, Code: code})
+	})
 }
 
 // recover has the ranks take part in new epochs until all slots are used that may be.

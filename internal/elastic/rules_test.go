@@ -15,96 +15,59 @@ import (
 func TestFirstEpochHasNPRanks(t *testing.T) {
 	p := newPlay(t, Config{NP: 3, Min: 1, Max: 4}, "a:2")
 	p.expect("nothing")
-	p.hosts("a:2,b:3")
-	p.expect("start a0 as 0/3; start a1 as 1/3; start b0 as 2/3")
-	p.ready("a0", "b0")
-	p.expect("nothing")
-	p.ready("a1")
-	p.expect("epoch 1: a0 a1 b0")
-	p.join()
-	p.expect("start b1 as 3/4") // and then it grows
+	p.hosts("a:2,b:3").expect("start a0 as 0/3; start a1 as 1/3; start b0 as 2/3")
+	p.ready("a0", "b0").expect("nothing")
+	p.ready("a1").expect("epoch 1: a0 a1 b0")
+	p.join().expect("start b1 as 3/4") // and then it grows
 }
 
 func TestSurvivorsContinueAndTheSlotIsRefilled(t *testing.T) {
 	p := begun(t, Config{NP: 4, Min: 2}, "a:2,b:2")
-	p.exit(1, "a0")
-	p.expect("interrupt")
-	p.park("a1", "b0")
-	p.park("b0") // asked twice
-	p.expect("nothing")
-	p.park("b1")
-	p.expect("epoch 2: a1 b0 b1")
+	p.exit(1, "a0").expect("interrupt")
+	p.park("a1", "b0").park("b0").expect("nothing") // asked twice
+	p.park("b1").expect("epoch 2: a1 b0 b1")
 	if m := p.plan.Members[0]; m.Local != 1 || m.LocalRank != 0 || m.LocalSize != 1 || m.CrossRank != 0 ||
 		m.CrossSize != 2 {
 		t.Errorf("a1 is %+v", m)
 	}
-	p.join()
-	p.expect("start a0 as 2/4")
-	p.ready("a0")
-	p.expect("interrupt")
-	p.park("a1", "b0", "b1")
-	p.expect("epoch 3: b0 b1 a0 a1")
+	p.join().expect("start a0 as 2/4")
+	p.ready("a0").expect("interrupt")
+	p.park("a1", "b0", "b1").expect("epoch 3: b0 b1 a0 a1")
 	check.Equal(t, len(p.d.resets), 1, "resets, want 1: the slot was only refilled")
-	p.join()
-	p.exit(0)
-	p.expect("end 0")
+	p.join().exit(0).expect("end 0")
 }
 
 func TestGrowthStartsNewcomersFirst(t *testing.T) {
 	p := begun(t, Config{NP: 2, Min: 2, Max: 3}, "a:2")
-	p.hosts("a:2,b:4")
-	p.expect("start b0 as 2/3")
-	p.wait(20 * time.Second)
-	p.expect("nothing")
-	p.exit(1, "b0") // its failure disturbs no other rank
-	p.expect("start b0 as 2/3")
-	p.ready("b0")
-	p.expect("interrupt")
-	p.park("a0", "a1")
-	p.expect("epoch 3: a0 a1 b0")
+	p.hosts("a:2,b:4").expect("start b0 as 2/3")
+	p.wait(20 * time.Second).expect("nothing")
+	p.exit(1, "b0").expect("start b0 as 2/3") // its failure disturbs no other rank
+	p.ready("b0").expect("interrupt")
+	p.park("a0", "a1").expect("epoch 3: a0 a1 b0")
 }
 
 func TestGrowthIsAbandonedWithoutACommit(t *testing.T) {
 	p := begun(t, Config{NP: 1, Max: 2, Call: time.Minute}, "a:2")
 	p.acts = nil
-	p.ready("a1")
-	p.wait(61 * time.Second)
-	p.expect("interrupt; stop a1")
-	p.exit(143, "a1")
-	p.wait(61 * time.Second)
-	p.expect("start a1 as 1/2")
+	p.ready("a1").wait(61 * time.Second).expect("interrupt; stop a1")
+	p.exit(143, "a1").wait(61 * time.Second).expect("start a1 as 1/2")
 }
 
 func TestRankZeroIsTheMostSenior(t *testing.T) {
 	p := begun(t, Config{NP: 2, Min: 1}, "a:1,b:1")
-	p.exit(1, "a0")
-	p.park("b0")
-	p.join()
-	p.ready("a0")
-	p.expect("interrupt; epoch 2: b0; start a0 as 1/2; interrupt")
-	p.park("b0")
-	p.join()
-	p.expect("epoch 3: b0 a0")
-	p.step(HostLost{"b", errors.New("gone")})
-	p.step(HostFenced{"b"})
-	p.park("a0")
-	p.expect("fence b; interrupt; epoch 4: a0")
+	p.exit(1, "a0").park("b0").join().ready("a0").expect("interrupt; epoch 2: b0; start a0 as 1/2; interrupt")
+	p.park("b0").join().expect("epoch 3: b0 a0")
+	p.step(HostLost{"b", errors.New("gone")}).step(HostFenced{"b"})
+	p.park("a0").expect("fence b; interrupt; epoch 4: a0")
 }
 
 func TestRemovedHost(t *testing.T) {
 	p := begun(t, Config{NP: 4, Min: 2, Max: 4}, "a:2,b:2")
-	p.hosts("b:2")
-	p.expect("interrupt")
-	p.park("a0", "b0", "b1")
-	p.expect("nothing")
-	p.park("a1")
-	p.expect("stop a0; stop a1; epoch 2: b0 b1")
-	p.exit(143, "a0", "a1")
-	p.join()
-	p.hosts("b:2,a:2")
-	p.expect("nothing") // it is set aside
-	p.wait(10 * time.Second)
-	p.expect("start a0 as 2/4; start a1 as 3/4")
+	p.hosts("b:2").expect("interrupt")
+	p.park("a0", "b0", "b1").expect("nothing")
+	p.park("a1").expect("stop a0; stop a1; epoch 2: b0 b1")
+	p.exit(143, "a0", "a1").join().hosts("b:2,a:2").expect("nothing") // it is set aside
+	p.wait(10 * time.Second).expect("start a0 as 2/4; start a1 as 3/4")
 }
 
 func TestOwnHostStays(t *testing.T) {
@@ -114,27 +77,21 @@ func TestOwnHostStays(t *testing.T) {
 		t.Errorf("got %+v", p.acts)
 	}
 	p.expect("nothing")
-	p.hosts("")
-	p.expect("interrupt") // b may go
+	p.hosts("").expect("interrupt") // b may go
 }
 
 func TestLostHostIsFencedBeforeTheNextEpoch(t *testing.T) {
 	for _, told := range []bool{true, false} {
 		p := begun(t, Config{NP: 2, Min: 1}, "a:1,b:1")
-		p.step(HostLost{"b", errors.New("silent")})
-		p.park("a0")
-		p.expect("fence b; interrupt")
-		p.wait(11 * time.Second)
-		p.expect("nothing")
+		p.step(HostLost{"b", errors.New("silent")}).park("a0").expect("fence b; interrupt")
+		p.wait(11 * time.Second).expect("nothing")
 		if told {
 			p.step(HostFenced{"b"})
 		} else {
 			p.wait(time.Second)
 		}
 		p.expect("epoch 2: a0")
-		p.join()
-		p.wait(time.Minute)
-		p.expect("start b0 as 1/2")
+		p.join().wait(time.Minute).expect("start b0 as 1/2")
 	}
 }
 
@@ -146,41 +103,25 @@ func TestTooFewRanksEndTheJobWithTheFailuresCode(t *testing.T) {
 		Budget:   1,
 		Cooldown: [2]time.Duration{time.Hour, time.Hour},
 	}, "a:1,b:1")
-	p.exit(7, "b0")
-	p.park("a0")
-	p.expect("interrupt; start b0 as 1/2")
-	p.exit(9, "b0")
-	p.expect("nothing") // b is set aside
-	p.wait(29 * time.Second)
-	p.expect("nothing")
-	p.wait(time.Second)
-	p.expect("stop a0")
-	p.exit(143, "a0")
-	p.expect("end 7")
+	p.exit(7, "b0").park("a0").expect("interrupt; start b0 as 1/2")
+	p.exit(9, "b0").expect("nothing") // b is set aside
+	p.wait(29 * time.Second).expect("nothing")
+	p.wait(time.Second).expect("stop a0")
+	p.exit(143, "a0").expect("end 7")
 }
 
 func TestJobWaitsForRemovedHost(t *testing.T) {
 	p := begun(t, Config{NP: 2, Min: 2}, "a:1,b:1")
-	p.hosts("a:1")
-	p.park()
-	p.expect("interrupt; stop b0")
-	p.exit(143, "b0")
-	p.wait(5 * time.Minute)
-	p.hosts("a:1,b:1")
-	p.expect("start b0 as 1/2")
-	p.ready("b0")
-	p.expect("epoch 2: a0 b0")
+	p.hosts("a:1").park().expect("interrupt; stop b0")
+	p.exit(143, "b0").wait(5 * time.Minute).hosts("a:1,b:1").expect("start b0 as 1/2")
+	p.ready("b0").expect("epoch 2: a0 b0")
 }
 
 func TestLostStateEndsOrRestartsTheJob(t *testing.T) {
 	p := begun(t, Config{NP: 2, Min: 1}, "a:2")
-	p.exit(5, "a0")
-	p.exit(6, "a1")
-	p.expect("interrupt; end 5")
+	p.exit(5, "a0").exit(6, "a1").expect("interrupt; end 5")
 	p = begun(t, Config{NP: 2, Min: 1, StartOver: true}, "a:2")
-	p.exit(5, "a0")
-	p.exit(6, "a1")
-	p.expect("interrupt; start a0 as 0/2; start a1 as 1/2")
+	p.exit(5, "a0").exit(6, "a1").expect("interrupt; start a0 as 0/2; start a1 as 1/2")
 }
 
 // Only failures count as resets, not growth.
@@ -191,28 +132,15 @@ func TestTogetherRestartsAllProcesses(t *testing.T) {
 		Together:   true,
 		ResetLimit: 2,
 	}, "a:1,b:1")
-	p.exit(5, "b0")
-	p.expect("stop a0")
-	p.exit(143, "a0")
-	p.expect("start a0 as 0/2; start b0 as 1/2")
-	p.ready()
-	p.join()
-	p.expect("epoch 2: a0 b0")
-	p.hosts("a:1,b:1,c:1")
-	p.expect("stop a0; stop b0")
-	p.exit(143, "a0", "b0")
-	p.expect("start a0 as 0/3; start b0 as 1/3; start c0 as 2/3")
-	p.ready()
-	p.join()
-	p.expect("epoch 3: a0 b0 c0")
-	p.exit(6, "c0")
-	p.exit(143, "a0", "b0")
-	p.ready()
-	p.join()
+	p.exit(5, "b0").expect("stop a0")
+	p.exit(143, "a0").expect("start a0 as 0/2; start b0 as 1/2")
+	p.ready().join().expect("epoch 2: a0 b0")
+	p.hosts("a:1,b:1,c:1").expect("stop a0; stop b0")
+	p.exit(143, "a0", "b0").expect("start a0 as 0/3; start b0 as 1/3; start c0 as 2/3")
+	p.ready().join().expect("epoch 3: a0 b0 c0")
+	p.exit(6, "c0").exit(143, "a0", "b0").ready().join()
 	p.expect("stop a0; stop b0; start a0 as 0/3; start b0 as 1/3; start c0 as 2/3; epoch 4: a0 b0 c0")
-	p.exit(7, "c0")
-	p.exit(143, "a0", "b0")
-	p.expect("stop a0; stop b0; end 7")
+	p.exit(7, "c0").exit(143, "a0", "b0").expect("stop a0; stop b0; end 7")
 }
 
 func TestRanksUnawareOfEpochsRunAsInAnyJob(t *testing.T) {
@@ -220,103 +148,67 @@ func TestRanksUnawareOfEpochsRunAsInAnyJob(t *testing.T) {
 		p := newPlay(t, Config{NP: 2, Min: 1}, hosts)
 		p.each(nil, func(q Process) { p.step(Spawned{q}) })
 		p.expect("start a0 as 0/2; start a1 as 1/2")
-		p.wait(UnawareTime - time.Second)
-		p.expect("nothing")
-		p.wait(time.Second)
-		p.expect("epoch 1: a0 a1")
+		p.wait(UnawareTime - time.Second).expect("nothing")
+		p.wait(time.Second).expect("epoch 1: a0 a1")
 		return p
 	}
 	p := unaware("a:2")
-	p.hosts("a:2,b:1")
-	p.wait(time.Minute)
-	p.expect("nothing")
-	p.step(Ready{p.live[slot("a1")]}) // it asks late
-	p.expect("start b0 as 2/3")
+	p.hosts("a:2,b:1").wait(time.Minute).expect("nothing")
+	p.step(Ready{p.live[slot("a1")]}).expect("start b0 as 2/3") // it asks late
 
 	p = unaware("a:3")
-	p.exit(4, "a1")
-	p.expect("stop a0")
-	p.exit(143, "a0")
-	p.expect("end 4")
+	p.exit(4, "a1").expect("stop a0")
+	p.exit(143, "a0").expect("end 4")
 }
 
 func TestFailureWhileForming(t *testing.T) {
 	p := begun(t, Config{NP: 3, Min: 3, Max: 3}, "a:2,b:1")
-	p.exit(1, "b0")
-	p.park("a0", "a1")
-	p.expect("interrupt; start b0 as 2/3")
-	p.exit(1, "a1") // a survivor: the newcomer's numbers are no longer valid
-	p.expect("stop b0")
-	p.exit(143, "b0")
-	p.expect("start a1 as 1/3; start b0 as 2/3")
-	p.ready()
-	p.expect("epoch 3: a0 a1 b0")
+	p.exit(1, "b0").park("a0", "a1").expect("interrupt; start b0 as 2/3")
+	p.exit(1, "a1").expect("stop b0") // a survivor: the newcomer's numbers are no longer valid
+	p.exit(143, "b0").expect("start a1 as 1/3; start b0 as 2/3")
+	p.ready().expect("epoch 3: a0 a1 b0")
 	p.exit(1, "b0") // before the others have joined
-	p.park()
-	p.expect("interrupt; start b0 as 2/3")
-	p.ready()
-	p.join()
-	p.expect("epoch 4: a0 a1 b0")
+	p.park().expect("interrupt; start b0 as 2/3")
+	p.ready().join().expect("epoch 4: a0 a1 b0")
 }
 
 func TestHungProcessesAreStopped(t *testing.T) {
 	p := newPlay(t, Config{NP: 2, Min: 1}, "a:2")
-	p.ready("a0")
-	p.expect("")
-	p.wait(2 * time.Minute)
-	p.expect("stop a1; stop a0") // a1 was never ready
-	p.exit(143)
-	p.expect("start a0 as 0/2; start a1 as 1/2")
-	p.ready()
-	p.join("a0")
-	p.wait(time.Minute)
-	p.expect("epoch 2: a0 a1; stop a1; interrupt") // it never joined
-	p.exit(143, "a1")
-	p.park("a0")
-	p.join()
-	p.expect("start a1 as 1/2") // a0 continues without state, because no rank has any
+	p.ready("a0").expect("")
+	p.wait(2 * time.Minute).expect("stop a1; stop a0") // a1 was never ready
+	p.exit(143).expect("start a0 as 0/2; start a1 as 1/2")
+	p.ready().join("a0").wait(time.Minute).expect("epoch 2: a0 a1; stop a1; interrupt") // it never joined
+	p.exit(143, "a1").park("a0")
+	p.join().expect("start a1 as 1/2") // a0 continues without state, because no rank has any
 }
 
 func TestProcessesThatDoNotEndLoseTheirHost(t *testing.T) {
 	p := begun(t, Config{NP: 2, Min: 1, Max: 2}, "a:1,b:1")
 	p.exit(1, "a0")
-	p.wait(time.Minute) // b0 never asks for another epoch, and ignores the stop
-	p.expect("interrupt; stop b0")
-	p.wait(8 * time.Second)
-	p.expect("fence b")
-	p.wait(12 * time.Second)
-	p.expect("end 1")
+	p.wait(time.Minute).expect("interrupt; stop b0") // b0 never asks for another epoch, and ignores the stop
+	p.wait(8 * time.Second).expect("fence b")
+	p.wait(12 * time.Second).expect("end 1")
 }
 
 func TestHostOverItsBudgetRests(t *testing.T) {
 	p := begun(t, Config{NP: 3, Min: 1, Max: 3}, "a:1,b:2")
 	fail := func() {
-		p.wait(time.Minute)
-		p.exit(1, "b1")
-		p.park("a0", "b0")
-		p.join()
+		p.wait(time.Minute).exit(1, "b1").park("a0", "b0").join()
 	}
 	for range 3 {
 		fail()
-		p.ready("b1")
-		p.park("a0", "b0")
-		p.join()
-		p.expect("")
+		p.ready("b1").park("a0", "b0").join().expect("")
 	}
 	fail()
 	p.expect("interrupt; epoch 8: a0 b0") // b0 works, and stays
-	p.wait(9 * time.Second)
-	p.expect("nothing")
-	p.wait(time.Second)
-	p.expect("start b1 as 2/3")
+	p.wait(9 * time.Second).expect("nothing")
+	p.wait(time.Second).expect("start b1 as 2/3")
 }
 
 func TestRepeatedEarlyFailureEndsTheJob(t *testing.T) {
 	p := newPlay(t, Config{NP: 2, Min: 1, Max: 2}, "a:2")
 	for range 3 {
-		p.ready("a0")
-		p.exit(4, "a1")
-		p.exit(143, "a0")
+		p.ready("a0").exit(4, "a1").exit(143, "a0")
 	}
 	p.expect("start a0 as 0/2; start a1 as 1/2; stop a0; start a0 as 0/2; start a1 as 1/2; stop a0; start a0 as 0/2; " +
 		"start a1 as 1/2; stop a0; end 4")
@@ -326,8 +218,7 @@ func TestFailingNewHostDoesNotEndAWorkingJob(t *testing.T) {
 	p := begun(t, Config{NP: 1, Min: 1, Max: 2}, "a:1")
 	p.hosts("a:1,b:1")
 	for range 20 {
-		p.wait(5 * time.Second)
-		p.exit(127, "b0")
+		p.wait(5*time.Second).exit(127, "b0")
 	}
 	check.That(t, p.end == nil && p.d.host("b").asides != 0,
 		"end %v, b was set aside %d times", p.end, p.d.host("b").asides)
@@ -342,23 +233,15 @@ func TestResetLimit(t *testing.T) {
 			ResetLimit:  1,
 			ResetWindow: window,
 		}, "a:1")
-		p.hosts("a:2")
-		p.ready("a1")
-		p.park("a0")
-		p.join()
-		p.expect("start a1 as 1/2; interrupt; epoch 2: a0 a1")
-		p.hosts("a:3")
-		p.expect("nothing") // growth is a reset too
-		p.wait(time.Hour)
-		p.exit(3, "a1")
-		p.park("a0")
+		p.hosts("a:2").ready("a1").park("a0").join().expect("start a1 as 1/2; interrupt; epoch 2: a0 a1")
+		p.hosts("a:3").expect("nothing") // growth is a reset too
+		p.wait(time.Hour).exit(3, "a1").park("a0")
 		if window > 0 {
 			p.expect("start a2 as 2/3; stop a2; interrupt; epoch 4: a0")
 			continue
 		}
 		p.expect("interrupt; stop a0")
-		p.exit(143, "a0")
-		p.expect("end 3")
+		p.exit(143, "a0").expect("end 3")
 	}
 }
 
@@ -384,20 +267,15 @@ func TestNoEpochBeginsOnceARankHasFinished(t *testing.T) {
 
 func TestUserStops(t *testing.T) {
 	p := begun(t, Config{NP: 2, Min: 1}, "a:1,b:1")
-	p.step(UserStop{Code: 130})
-	p.expect("stop a0; stop b0")
-	p.exit(0, "a0")
-	p.step(UserStop{Code: 130, Now: true})
-	p.expect("stop b0")
-	p.wait(20 * time.Second) // b0 does not end
-	p.expect("fence b; end 130")
+	p.step(UserStop{Code: 130}).expect("stop a0; stop b0")
+	p.exit(0, "a0").step(UserStop{Code: 130, Now: true}).expect("stop b0")
+	p.wait(20 * time.Second).expect("fence b; end 130") // b0 does not end
 }
 
 func TestVictimsAreNotTheCause(t *testing.T) {
 	p := begun(t, Config{NP: 2, Min: 2}, "a:1,b:1")
 	p.step(Exited{Process: p.live[slot("a0")], Code: 1, Victim: true})
-	p.step(Exited{Process: p.live[slot("b0")], Signal: 11})
-	p.expect("interrupt; end 139")
+	p.step(Exited{Process: p.live[slot("b0")], Signal: 11}).expect("interrupt; end 139")
 }
 
 // The host is listed for 2 s and missing for 2 s, for two hours.
@@ -413,8 +291,7 @@ func TestFlappingHost(t *testing.T) {
 		if polled := seen.Polled(list, nil, p.now); polled.Changed {
 			p.step(Hosts{polled.Hosts})
 		}
-		p.wait(time.Second)
-		p.ready()
+		p.wait(time.Second).ready()
 		if slices.ContainsFunc(p.acts, func(a Action) bool { _, ok := a.(Interrupt); return ok }) {
 			p.park()
 		}
@@ -486,9 +363,7 @@ func TestRepeatedFailureIsForgotten(t *testing.T) {
 			Cooldown: [2]time.Duration{3 * time.Minute, 3 * time.Minute},
 		}, "a:1,b:1")
 		for range 400 {
-			p.wait(time.Second)
-			p.exit(4, "b0")
-			p.recover()
+			p.wait(time.Second).exit(4, "b0").recover()
 		}
 		if ended := p.d.Phase() >= Ending; ended != tc.ends {
 			t.Errorf("%+v: phase %v", tc, p.d.Phase())

@@ -69,13 +69,29 @@ func (w *world) oneIn(n int) bool { return w.dice.IntN(n) == 0 }
 func (w *world) upTo(d time.Duration) time.Duration {
 	return time.Duration(w.dice.Int64N(int64(d) + 1))
 }
-func newWorld(seed uint64, tell bool) *world {
-	w := &world{
+
+func emptyWorld(seed uint64, tell bool) *world {
+	return &world{
 		Clock:  simulate.Clock{Tell: tell},
 		dice:   rand.New(rand.NewPCG(seed, 9)),
 		codes:  map[int]bool{},
 		joined: map[Process]bool{},
 	}
+}
+
+// begin creates the driver, and polls for hosts from now on.
+func (w *world) begin(cfg Config) {
+	d, err := New(cfg)
+	if err != nil {
+		w.Broken("%v", err)
+	}
+	w.cfg = d.cfg
+	w.d = d
+	w.poll()
+}
+
+func newWorld(seed uint64, tell bool) *world {
+	w := emptyWorld(seed, tell)
 	slots := 0
 	for i := range 1 + w.dice.IntN(6) {
 		h := &simHost{
@@ -123,13 +139,7 @@ func newWorld(seed uint64, tell bool) *world {
 	}
 	w.calm = 10*time.Minute + w.upTo(2*time.Hour)
 	w.workEnd = w.calm + w.upTo(time.Hour)
-	d, err := New(w.cfg)
-	if err != nil {
-		w.Broken("%v", err)
-	}
-	w.cfg = d.cfg
-	w.d = d
-	w.poll()
+	w.begin(w.cfg)
 	w.harm()
 	if w.oneIn(20) {
 		w.After(w.upTo(w.workEnd), func() { w.codes[130] = true; w.step(UserStop{Code: 130, Now: w.oneIn(2)}) })
@@ -167,12 +177,7 @@ func (w *world) signal() int { return []int{6, 9, 11, 15}[w.dice.IntN(4)] }
 // newStorm is a job of 6 ranks on 3 hosts, of which each 5 s one is killed by some signal, for 10
 // min. Nothing else fails.
 func newStorm(seed uint64, tell bool) *world {
-	w := &world{
-		Clock:  simulate.Clock{Tell: tell},
-		dice:   rand.New(rand.NewPCG(seed, 9)),
-		codes:  map[int]bool{},
-		joined: map[Process]bool{},
-	}
+	w := emptyWorld(seed, tell)
 	for i := range 3 {
 		w.hosts = append(w.hosts, &simHost{
 			name:   fmt.Sprint("h", i),
@@ -184,20 +189,13 @@ func newStorm(seed uint64, tell bool) *world {
 	w.calm = 10 * time.Minute
 	w.workEnd = 15 * time.Minute
 	w.storm = true
-	cfg := Config{
+	w.begin(Config{
 		NP:        6,
 		Min:       1,
 		StartOver: true,
 		Cooldown:  [2]time.Duration{time.Second, 2 * time.Second},
 		Random:    w.dice.Float64,
-	}
-	d, err := New(cfg)
-	if err != nil {
-		w.Broken("%v", err)
-	}
-	w.cfg = d.cfg
-	w.d = d
-	w.poll()
+	})
 	var strike func()
 	strike = func() {
 		h := w.hosts[w.dice.IntN(len(w.hosts))]

@@ -8,23 +8,13 @@ import (
 
 func TestSpareTakesThePlaceOfARank(t *testing.T) {
 	p := begun(t, Config{NP: 2, Max: 2, Spares: 1}, "a:1,b:2")
-	p.ready("b1")
-	p.expect("nothing")
-	p.exit(1, "a0")
-	p.expect("interrupt")
-	p.park("b0")
-	p.expect("epoch 3: b0 b1") // at once, without a new process
-	p.join()
-	p.expect("start a0 as 2/3") // its slot has the spare now
-	p.ready("a0")
-	p.exit(1, "b1")
-	p.park("b0")
-	p.join()
-	p.expect("interrupt; epoch 5: b0 a0; start b1 as 1/3")
-	p.exit(0, "a0", "b0")
-	p.expect("stop b1")
-	p.exit(143, "b1")
-	p.expect("end 0")
+	p.ready("b1").expect("nothing")
+	p.exit(1, "a0").expect("interrupt")
+	p.park("b0").expect("epoch 3: b0 b1") // at once, without a new process
+	p.join().expect("start a0 as 2/3")    // its slot has the spare now
+	p.ready("a0").exit(1, "b1").park("b0").join().expect("interrupt; epoch 5: b0 a0; start b1 as 1/3")
+	p.exit(0, "a0", "b0").expect("stop b1")
+	p.exit(143, "b1").expect("end 0")
 }
 
 // A member that is slow leaves at its next commit, if a spare is ready, which takes its place. Its
@@ -58,18 +48,11 @@ func TestSlowRankIsReplacedByASpare(t *testing.T) {
 func TestSparesComeAndGo(t *testing.T) {
 	p := newPlay(t, Config{NP: 2, Max: 2, Spares: 2}, "a:2,b:1")
 	p.expect("start a0 as 0/2; start a1 as 1/2")
-	p.ready()
-	p.join()
-	p.expect("epoch 1: a0 a1; start b0 as 2/3")
-	p.exit(1, "b0") // its failure disturbs no rank
-	p.expect("start b0 as 2/3")
-	p.hosts("a:2,b:2")
-	p.expect("start b1 as 2/3")
-	p.ready("b1")
-	p.hosts("a:2,b:1")
-	p.expect("stop b1")
-	p.exit(143, "b1")
-	p.expect("nothing")
+	p.ready().join().expect("epoch 1: a0 a1; start b0 as 2/3")
+	p.exit(1, "b0").expect("start b0 as 2/3") // its failure disturbs no rank
+	p.hosts("a:2,b:2").expect("start b1 as 2/3")
+	p.ready("b1").hosts("a:2,b:1").expect("stop b1")
+	p.exit(143, "b1").expect("nothing")
 }
 
 // A rank that fails before the spare is ready is replaced in its slot; a smaller epoch takes the
@@ -81,15 +64,9 @@ func TestSpareThatIsNotReadyYet(t *testing.T) {
 		Max:    2,
 		Spares: 1,
 	}, "a:1,b:2")
-	p.exit(1, "a0")
-	p.park("b0")
-	p.join("b0")
-	p.expect("interrupt; epoch 3: b0; start a0 as 1/2")
-	p.ready("b1")
-	p.ready("a0")
-	p.expect("interrupt")
-	p.park("b0")
-	p.expect("epoch 4: b0 a0")
+	p.exit(1, "a0").park("b0").join("b0").expect("interrupt; epoch 3: b0; start a0 as 1/2")
+	p.ready("b1").ready("a0").expect("interrupt")
+	p.park("b0").expect("epoch 4: b0 a0")
 }
 
 // A spare that ends, or whose host is lost, while ranks finish is no failure of the job.
@@ -106,8 +83,7 @@ func TestSpareIsLostWhileRanksFinish(t *testing.T) {
 			p := begun(t, Config{NP: 2, Max: 2, Spares: 1}, "a:2,b:1")
 			p.exit(0, "a0")
 			lose(p)
-			p.exit(0, "a1")
-			p.step(HostFenced{"b"})
+			p.exit(0, "a1").step(HostFenced{"b"})
 			if p.end == nil || p.end.Code != 0 {
 				t.Errorf("the job ends with %+v", p.end)
 			}
