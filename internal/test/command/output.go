@@ -1,41 +1,16 @@
 package command
 
 import (
-	"bytes"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/golden"
+	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// Output is a buffer that may be read while a process writes it.
-type Output struct {
-	mu   sync.Mutex
-	data []byte
-}
-
-// Write appends p.
-func (o *Output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.data = append(o.data, p...)
-	return len(p), nil
-}
-
-// Bytes returns a copy of what has been written.
-func (o *Output) Bytes() []byte {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return bytes.Clone(o.data)
-}
-
-// String returns what has been written.
-func (o *Output) String() string { return string(o.Bytes()) }
-
-// Len returns how many bytes have been written.
-func (o *Output) Len() int { return len(o.Bytes()) }
+// Output is what a process has written so far.
+type Output = lab.Output
 
 // Lines returns the lines of stdout.
 func (r *Run) Lines() []string {

@@ -17,6 +17,22 @@ func TestExpected(t *testing.T) {
 		host1 = "gorun: error: host f1: lost the connection"
 		host2 = "gorun: error: host f2: lost the connection"
 	)
+	hit := func(fault Kind, host string, phase Phase) Injection {
+		return Injection{Fault: fault, Phase: phase, Host: host}
+	}
+	deaf := func(fault Kind) Injection {
+		d := hit(fault, "f1", Running)
+		d.Ignore = true
+		return d
+	}
+	stopped := hit(AgentStop, "f2", Running)
+	stopped.Lasts = time.Second
+	then := func(d Injection, second Kind, gap time.Duration) Injection {
+		d.Second = second
+		d.Gap = gap
+		return d
+	}
+	killed := hit(RankKill, "f1", Running)
 	for _, tt := range []struct {
 		name       string
 		d          Injection
@@ -25,75 +41,27 @@ func TestExpected(t *testing.T) {
 		wrong      []string
 		end, clean time.Duration
 	}{
-		{"a rank dies", Injection{Fault: RankKill, Phase: Running, Host: "f1"}, []int{137}, []string{rank},
-			[]string{host1, ""}, 500 * ms, 500 * ms},
-		{"and the others ignore TERM", Injection{
-			Fault:  RankKill,
-			Phase:  Running,
-			Host:   "f1",
-			Ignore: true,
-		}, []int{137}, []string{rank}, nil, 2500 * ms, 2500 * ms},
-		{"it was ending", Injection{Fault: RankKill, Phase: Ending, Host: "f1"}, []int{137, 0}, nil, nil, 500 * ms,
+		{"a rank dies", killed, []int{137}, []string{rank}, []string{host1, ""}, 500 * ms, 500 * ms},
+		{"and the others ignore TERM", deaf(RankKill), []int{137}, []string{rank}, nil, 2500 * ms, 2500 * ms},
+		{"it was ending", hit(RankKill, "f1", Ending), []int{137, 0}, nil, nil, 500 * ms, 500 * ms},
+		{"the wrong host", hit(AgentKill, "f2", Running), []int{125}, []string{host2}, []string{host1, rank}, 500 * ms,
 			500 * ms},
-		{"the wrong host", Injection{Fault: AgentKill, Phase: Running, Host: "f2"}, []int{125}, []string{host2},
-			[]string{host1, rank}, 500 * ms, 500 * ms},
-		{"an agent dies early", Injection{Fault: AgentKill, Phase: Starting, Host: "f2"}, []int{125},
-			[]string{"gorun: error: f2: start"}, []string{"gorun: error: f1: start"}, 500 * ms, 500 * ms},
-		{"a host falls silent", Injection{Fault: HostCut, Phase: Running, Host: "f1"}, []int{125}, []string{host1},
-			[]string{rank}, 7 * time.Second, 12 * time.Second},
-		{"the launcher dies", Injection{
-			Fault:  LauncherKill,
-			Phase:  Running,
-			Host:   "f1",
-			Ignore: true,
-		}, []int{137}, nil, nil, 0, 3 * time.Second},
-		{"Ctrl-C", Injection{
-			Fault:  LauncherInt,
-			Phase:  Running,
-			Host:   "f1",
-			Ignore: true,
-		}, []int{130}, nil, nil, 2500 * ms, 2500 * ms},
-		{"twice", Injection{
-			Fault:  LauncherIntInt,
-			Phase:  Running,
-			Host:   "f1",
-			Ignore: true,
-		}, []int{130}, nil, nil, 500 * ms, 500 * ms},
-		{"a pause passes", Injection{
-			Fault: AgentStop,
-			Phase: Running,
-			Host:  "f1",
-			Lasts: time.Second,
-		}, []int{0}, nil, nil, 3 * time.Second, 3 * time.Second},
-		{"a pause, and then a death", Injection{
-			Fault:  AgentStop,
-			Phase:  Running,
-			Host:   "f2",
-			Lasts:  time.Second,
-			Second: RankKill,
-			Gap:    700 * ms,
-		}, []int{137}, []string{rank}, []string{host2}, 3 * time.Second, 3 * time.Second},
-		{"two deaths, near", Injection{
-			Fault:  RankKill,
-			Phase:  Running,
-			Host:   "f1",
-			Second: AgentKill,
-			Gap:    100 * ms,
-		}, []int{137, 125}, []string{rank, host2}, []string{host1}, 500 * ms, 500 * ms},
-		{"two deaths, apart", Injection{
-			Fault:  RankKill,
-			Phase:  Running,
-			Host:   "f1",
-			Second: AgentKill,
-			Gap:    700 * ms,
-		}, []int{137}, []string{rank}, []string{host2}, 500 * ms, 500 * ms},
-		{"a death and a stop request", Injection{
-			Fault:  RankKill,
-			Phase:  Running,
-			Host:   "f1",
-			Second: LauncherTerm,
-			Gap:    100 * ms,
-		}, []int{137, 143}, nil, nil, 500 * ms, 500 * ms},
+		{"an agent dies early", hit(AgentKill, "f2", Starting), []int{125}, []string{"gorun: error: f2: start"},
+			[]string{"gorun: error: f1: start"}, 500 * ms, 500 * ms},
+		{"a host falls silent", hit(HostCut, "f1", Running), []int{125}, []string{host1}, []string{rank},
+			7 * time.Second, 12 * time.Second},
+		{"the launcher dies", deaf(LauncherKill), []int{137}, nil, nil, 0, 3 * time.Second},
+		{"Ctrl-C", deaf(LauncherInt), []int{130}, nil, nil, 2500 * ms, 2500 * ms},
+		{"twice", deaf(LauncherIntInt), []int{130}, nil, nil, 500 * ms, 500 * ms},
+		{"a pause passes", stopped, []int{0}, nil, nil, 3 * time.Second, 3 * time.Second},
+		{"a pause, and then a death", then(stopped, RankKill, 700*ms), []int{137}, []string{rank}, []string{host2},
+			3 * time.Second, 3 * time.Second},
+		{"two deaths, near", then(killed, AgentKill, 100*ms), []int{137, 125}, []string{rank, host2}, []string{host1},
+			500 * ms, 500 * ms},
+		{"two deaths, apart", then(killed, AgentKill, 700*ms), []int{137}, []string{rank}, []string{host2}, 500 * ms,
+			500 * ms},
+		{"a death and a stop request", then(killed, LauncherTerm, 100*ms), []int{137, 143}, nil, nil, 500 * ms,
+			500 * ms},
 	} {
 		e := Expected(tt.d, Bounds{Fence: 12 * time.Second})
 		if !slices.Equal(e.Codes, tt.codes) || e.End != tt.end || e.Clean != tt.clean {

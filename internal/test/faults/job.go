@@ -18,37 +18,11 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// Output collects a stream. It may be read while the job writes.
-type Output struct {
-	mu   sync.Mutex
-	data []byte
-}
-
-func (o *Output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.data = append(o.data, p...)
-	return len(p), nil
-}
-
-// Hold blocks the writer until release is called, as a stalled reader does. Output must not be read
-// meanwhile.
-func (o *Output) Hold() (release func()) {
-	o.mu.Lock()
-	return o.mu.Unlock
-}
-
-func (o *Output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return string(o.data)
-}
-
 // Job is one launcher, running or ended. Its ranks inherit its environment, so Mark finds them.
 type Job struct {
 	Mark    string // NAME=value in the environment of all that belongs to the job
-	Out     Output
-	Err     Output
+	Out     lab.Output
+	Err     lab.Output
 	Cmd     *exec.Cmd
 	Cluster *lab.Cluster // nil: the job runs here
 	Home    string       // the launcher's; the caller's to remove

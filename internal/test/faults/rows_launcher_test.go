@@ -90,8 +90,7 @@ func TestLauncherRows(t *testing.T) {
 		check.That(t, v.RSS <= 64<<10, "the launcher had %d KiB", v.RSS)
 	})
 	b.row("G1 a storm of signals", func(t *testing.T, b *harness) {
-		j, w := b.gorun("-np", "4", "-H", "f1:2,f2:2", "--prefix", "none", "--grace", "1", "sh", "-c",
-			`trap '' USR1 USR2 TERM; echo up; while :; do sleep .05; done`)
+		j, w := b.shell([]string{"--grace", "1"}, `trap '' USR1 USR2 TERM; echo up; while :; do sleep .05; done`)
 		b.ups(j, 4)
 		for i := range 200 {
 			_ = syscall.Kill(j.Launcher(), []syscall.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGPIPE,

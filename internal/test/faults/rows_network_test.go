@@ -71,7 +71,7 @@ func TestHostCutOffIsNamed(t *testing.T) {
 			t.Parallel()
 			b := namespaces(t, 2)
 			j, w := b.gorun("-np", "4", "-H", "f1:2,f2:2", "sh", "-c", tc.script)
-			b.await(j, "the ranks", func() bool { return strings.Count(j.Out.String(), "up\n") == 4 })
+			b.ups(j, 4)
 			time.Sleep(500 * time.Millisecond) // heartbeats go both ways
 			at := time.Now()
 			b.must(tc.cut(t.Context(), b.c))
@@ -119,37 +119,32 @@ func TestCutOffIsDetectedInTime(t *testing.T) {
 
 // A transient fault ends nothing: the job goes on, and its result is right.
 func TestTransientNetworkFaultEndsNothing(t *testing.T) {
+	type change func(c *lab.Cluster, ctx context.Context, host string) error
+	part := func(with string) change {
+		return func(c *lab.Cluster, ctx context.Context, host string) error { return c.Part(ctx, with, host) }
+	}
+	unpart := func(with string) change {
+		return func(c *lab.Cluster, ctx context.Context, host string) error { return c.Unpart(ctx, with, host) }
+	}
+	by := func(do func(c *lab.Cluster, ctx context.Context, host string, n int) error, n int) change {
+		return func(c *lab.Cluster, ctx context.Context, host string) error { return do(c, ctx, host, n) }
+	}
+	ungarble := func(c *lab.Cluster, ctx context.Context, host string) error {
+		err := c.On(ctx, host, "sh", "-c", "nstat -asz TcpInCsumErrors | awk '/Csum/ { exit $2 < 20 }'").Run()
+		return errors.Join(err, c.Ungarble(ctx, host))
+	}
+	blips := []time.Duration{time.Second, 3 * time.Second, 4500 * time.Millisecond}
 	for _, tc := range []struct {
 		name string
-		harm func(ctx context.Context, c *lab.Cluster, host string) error
-		heal func(ctx context.Context, c *lab.Cluster, host string) error
+		harm change
+		heal change
 		last []time.Duration
 	}{
-		{"C6 blips", func(ctx context.Context, c *lab.Cluster, host string) error { return c.Part(ctx, "f0", host) },
-			func(ctx context.Context, c *lab.Cluster, host string) error { return c.Unpart(ctx, "f0", host) },
-			[]time.Duration{time.Second, 3 * time.Second, 4500 * time.Millisecond}},
-		{"C6 blips between ranks", func(ctx context.Context, c *lab.Cluster, host string) error {
-			return c.Part(ctx, "f1", host)
-		},
-			func(ctx context.Context, c *lab.Cluster, host string) error { return c.Unpart(ctx, "f1", host) },
-			[]time.Duration{time.Second, 3 * time.Second, 4500 * time.Millisecond}},
-		{"C9 loss of 5 %", func(ctx context.Context, c *lab.Cluster, host string) error { return c.Lose(ctx, host, 5) },
-			func(ctx context.Context, c *lab.Cluster, host string) error {
-				return c.Unlose(ctx, host)
-			}, []time.Duration{15 * time.Second}},
-		{"C10 damage that checksums show", func(ctx context.Context, c *lab.Cluster, host string) error {
-			return c.Garble(ctx, host, 5)
-		},
-			func(ctx context.Context, c *lab.Cluster, host string) error {
-				err := c.On(ctx, host, "sh", "-c", "nstat -asz TcpInCsumErrors | awk '/Csum/ { exit $2 < 20 }'").Run()
-				return errors.Join(err, c.Ungarble(ctx, host))
-			}, []time.Duration{6 * time.Second}},
-		{"C12 a slow link", func(ctx context.Context, c *lab.Cluster, host string) error {
-			return c.Narrow(ctx, host, 1000)
-		},
-			func(ctx context.Context, c *lab.Cluster, host string) error {
-				return c.Widen(ctx, host)
-			}, []time.Duration{15 * time.Second}},
+		{"C6 blips", part("f0"), unpart("f0"), blips},
+		{"C6 blips between ranks", part("f1"), unpart("f1"), blips},
+		{"C9 loss of 5 %", by((*lab.Cluster).Lose, 5), (*lab.Cluster).Unlose, []time.Duration{15 * time.Second}},
+		{"C10 damage that checksums show", by((*lab.Cluster).Garble, 5), ungarble, []time.Duration{6 * time.Second}},
+		{"C12 a slow link", by((*lab.Cluster).Narrow, 1000), (*lab.Cluster).Widen, []time.Duration{15 * time.Second}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -158,9 +153,9 @@ func TestTransientNetworkFaultEndsNothing(t *testing.T) {
 			b.await(j, "sums", func() bool { return strings.Count(j.Out.String(), "\n") > 20 })
 			for _, d := range tc.last {
 				began := time.Now()
-				b.must(tc.harm(t.Context(), b.c, "f2"))
+				b.must(tc.harm(b.c, t.Context(), "f2"))
 				time.Sleep(d)
-				b.must(tc.heal(t.Context(), b.c, "f2"))
+				b.must(tc.heal(b.c, t.Context(), "f2"))
 				if took := time.Since(began); d < 5*time.Second && took > 5*time.Second {
 					t.Logf("a blip of %v took %v on this busy machine: not judged", d, took)
 					return

@@ -16,6 +16,16 @@ import (
 // The goals are a third of these bounds, or less: other tests may share the machine.
 const soon = 1500 * time.Millisecond
 
+// dueTo expects that a job ends soon, with a cause and one of the codes.
+func dueTo(cause string, codes ...int) Expect {
+	return Expect{
+		Codes: codes,
+		Cause: cause,
+		End:   soon,
+		Clean: soon,
+	}
+}
+
 // ups waits until n ranks have printed "up".
 func (b *harness) ups(j *Job, n int) {
 	b.t.Helper()
@@ -39,32 +49,17 @@ func TestRankRows(t *testing.T) {
 			victim := w.find(j, "sleep 30"+culprit, "RANK")
 			at := time.Now()
 			_ = syscall.Kill(victim, syscall.SIGKILL)
-			b.judge(w, j, at, Expect{
-				Codes: []int{137},
-				Cause: "rank " + culprit + " on f[12] was killed by signal 9",
-				End:   soon,
-				Clean: soon,
-			})
+			b.judge(w, j, at, dueTo("rank "+culprit+" on f[12] was killed by signal 9", 137))
 		}
 		j, w := b.shell(nil, `echo up; [ $RANK != 2 ] || { sleep 0.5; exit 3; }; exec sleep 300`)
 		b.ups(j, 4)
-		b.judge(w, j, time.Now().Add(500*time.Millisecond), Expect{
-			Codes: []int{3},
-			Cause: "rank 2 on f2 exited with code 3",
-			End:   soon,
-			Clean: soon,
-		})
+		b.judge(w, j, time.Now().Add(500*time.Millisecond), dueTo("rank 2 on f2 exited with code 3", 3))
 	})
 	b.row("A2 two ranks fail at once", func(t *testing.T, b *harness) {
 		j, w := b.shell(nil, `trap 'exit $((3 + RANK))' USR1; echo up; while :; do sleep .02; done`)
 		b.ups(j, 4)
 		at := b.signal(j, syscall.SIGUSR1)
-		v := b.judge(w, j, at, Expect{
-			Codes: []int{3, 4, 5, 6},
-			Cause: `rank \d on f\d exited with code`,
-			End:   soon,
-			Clean: soon,
-		})
+		v := b.judge(w, j, at, dueTo(`rank \d on f\d exited with code`, 3, 4, 5, 6))
 		if want := "exited with code " + string(rune('0'+v.Exit)); !strings.Contains(v.Cause, want) {
 			t.Errorf("exit code %d, but %q", v.Exit, v.Cause)
 		}
@@ -85,12 +80,7 @@ func TestRankRows(t *testing.T) {
 		for signal, code := range map[string]int{"SEGV": 139, "ABRT": 134, "ILL": 132} {
 			j, w := b.shell(nil, `ulimit -c 0; [ $RANK != 1 ] || { sleep 0.2; kill -`+signal+` $$; }; exec sleep 300`)
 			<-j.Ended()
-			b.judge(w, j, time.Now(), Expect{
-				Codes: []int{code},
-				Cause: `rank 1 on f1 was killed by signal \d+ \(SIG` + signal,
-				End:   soon,
-				Clean: soon,
-			})
+			b.judge(w, j, time.Now(), dueTo(`rank 1 on f1 was killed by signal \d+ \(SIG`+signal, code))
 		}
 	})
 	b.row("A4 TERM is ignored, or takes a while", func(t *testing.T, b *harness) { // goal: the grace and 0.5 s
@@ -117,12 +107,7 @@ func TestRankRows(t *testing.T) {
 			_ = syscall.Kill(w.find(j, word, "RANK"), syscall.SIGSTOP)
 		}
 		_ = syscall.Kill(w.find(j, "sleep 301", "RANK"), syscall.SIGKILL)
-		b.judge(w, j, at, Expect{
-			Codes: []int{137},
-			Cause: "rank 1 on f1 was killed by signal 9",
-			End:   soon,
-			Clean: soon,
-		})
+		b.judge(w, j, at, dueTo("rank 1 on f1 was killed by signal 9", 137))
 	})
 	b.row("A7 a child keeps the output open", func(t *testing.T, b *harness) { // goal 2 s
 		j, w := b.shell(nil, `echo up; sleep 300 & exit 0`)

@@ -2,6 +2,7 @@ package faults
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
@@ -101,22 +102,22 @@ func TestChangedCacheNeverRuns(t *testing.T) {
 		"empty":            func() error { return os.Truncate(file, 0) },
 		"another program":  func() error { return os.WriteFile(file, []byte(evil), 0) },
 		"not executable":   func() error { return os.Chmod(file, 0o400) },
-		"a pipe":           func() error { return firstOf(os.Remove(file), syscall.Mkfifo(file, 0o700)) },
-		"a link to a file": func() error { return firstOf(os.Remove(file), os.Symlink(thesis+"/text", file)) },
+		"a pipe":           func() error { return errors.Join(os.Remove(file), syscall.Mkfifo(file, 0o700)) },
+		"a link to a file": func() error { return errors.Join(os.Remove(file), os.Symlink(thesis+"/text", file)) },
 		"a link to a folder": func() error {
-			return firstOf(os.Remove(file), os.Symlink(thesis, file))
+			return errors.Join(os.Remove(file), os.Symlink(thesis, file))
 		},
 		"another program, older than the mark": func() error {
 			long := time.Now().Add(-time.Hour)
-			return firstOf(os.WriteFile(file, []byte(evil), 0), os.Chtimes(file, long, long))
+			return errors.Join(os.WriteFile(file, []byte(evil), 0), os.Chtimes(file, long, long))
 		},
 		"another program, and the mark is a link": func() error {
 			mark := filepath.Join(s.dir, "checked")
-			return firstOf(os.WriteFile(file, []byte(evil), 0), os.Remove(mark), os.Symlink(thesis+"/text", mark))
+			return errors.Join(os.WriteFile(file, []byte(evil), 0), os.Remove(mark), os.Symlink(thesis+"/text", mark))
 		},
 		"another program, and the mark is a pipe": func() error {
 			mark := filepath.Join(s.dir, "checked")
-			return firstOf(os.WriteFile(file, []byte(evil), 0), os.Remove(mark), syscall.Mkfifo(mark, 0o600))
+			return errors.Join(os.WriteFile(file, []byte(evil), 0), os.Remove(mark), syscall.Mkfifo(mark, 0o600))
 		},
 	} {
 		s.must(harm())
@@ -134,15 +135,6 @@ func TestChangedCacheNeverRuns(t *testing.T) {
 	if n, j := s.job(0); n != 0 {
 		t.Errorf("a file that was only touched was sent again: %s", &j.Err)
 	}
-}
-
-func firstOf(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // G5: the cache is full of foreign files. gorun works or names the obstacle, and no foreign file is
@@ -211,7 +203,7 @@ func clutter(rnd *rand.Rand, path string) string {
 		err = os.Symlink(up+"thesis", path)
 	case 7:
 		what = "a folder"
-		err = firstOf(os.Mkdir(path, 0o700),
+		err = errors.Join(os.Mkdir(path, 0o700),
 			os.WriteFile(filepath.Join(path, "keep"), []byte("mine"), 0o600))
 	case 8:
 		what = "a pipe"

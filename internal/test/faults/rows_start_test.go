@@ -153,12 +153,7 @@ func TestTooFewOpenFilesIsReportedFirst(t *testing.T) {
 	j, w := b.run("sh", "-c", `ulimit -n 64 && exec "$@"`, "sh", binary("gorun"), "-F", "{config}", "-H", names, "echo",
 		"ran")
 	<-j.Ended()
-	b.judge(w, j, j.at, Expect{
-		Codes: []int{125},
-		Cause: "256 hosts need about 344 open files, and gorun may have 64",
-		End:   soon,
-		Clean: soon,
-	})
+	b.judge(w, j, j.at, dueTo("256 hosts need about 344 open files, and gorun may have 64", 125))
 	if log, err := os.ReadFile(b.c.Hosts[0].Log); err != nil || strings.Contains(string(log), "Connection from") {
 		t.Errorf("a host was spoken to (%v): %s", err, log)
 	}
@@ -188,7 +183,7 @@ func TestLostJumpHostIsNamed(t *testing.T) {
 	text := must.Get(os.ReadFile(b.c.ConfigFile))(t)
 	b.must(os.WriteFile(config, append([]byte("Host f2\n  ProxyJump f1\n"), text...), 0o644))
 	j, w := b.gorun("-F", config, "-H", "f2:2", "sh", "-c", "echo up; exec sleep 300")
-	b.await(j, "the ranks", func() bool { return strings.Count(j.Out.String(), "up\n") == 2 })
+	b.ups(j, 2)
 	killed := time.Now()
 	b.on("f1", "for p in $(ps -eo pid,comm | awk '$2 ~ /^sshd/ { print $1 }'); do kill -9 $p; done")
 	b.judge(w, j, killed, Expect{

@@ -161,7 +161,7 @@ func (s *Testbed) next(ctx context.Context, d Injection) func() error {
 	}
 }
 
-func tailOf(o *Output) string {
+func tailOf(o *lab.Output) string {
 	text := o.String()
 	return text[max(0, len(text)-2000):]
 }

@@ -69,6 +69,15 @@ func TestHarmToANetwork(t *testing.T) {
 	if !s.hears("again", 20*time.Second) {
 		t.Error("what f0 sends to f1 is lost, though nothing is cut any more")
 	}
+	must(c.Cut(ctx, "f1"))
+	if s.hears("cut off", 400*time.Millisecond) {
+		t.Error("f1 can be reached while it is cut off")
+	}
+	ssh(t, c, "f2", "true")
+	must(c.Restore(ctx, "f1"))
+	if !s.hears("restored", 20*time.Second) {
+		t.Error("f1 cannot be reached, though it is no longer cut off")
+	}
 	must(c.Part(ctx, "f1", "f2"))
 	ping := func() error { // by sshd's greeting
 		return c.On(ctx, "f2", "timeout", "1", "bash", "-c", "read -r -n 3 <>/dev/tcp/"+c.Host("f1").Addr+"/22").Run()

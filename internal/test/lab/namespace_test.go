@@ -1,7 +1,6 @@
 package lab_test
 
 import (
-	"context"
 	"os"
 	"os/exec"
 	"slices"
@@ -86,22 +85,6 @@ func TestLoginShells(t *testing.T) {
 		want, _ := exec.LookPath(shell)
 		check.Equal(t, ssh(t, c, shell, "echo $SHELL"), want, shell, "runs")
 	}
-}
-
-func TestCutAndRestore(t *testing.T) {
-	c := lab.MustNamespaces(t, lab.Specs(2)...)
-	ctx := t.Context()
-	reach := func() bool {
-		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-		defer cancel()
-		return c.Command(ctx, "ssh", "-F", c.ConfigFile, "f1", "true").Run() == nil
-	}
-	must.That(t, reach(), "f1 cannot be reached at first")
-	must.OK(t, c.Cut(ctx, "f1"))
-	check.That(t, !reach(), "f1 can be reached while cut off")
-	ssh(t, c, "f2", "true")
-	must.OK(t, c.Restore(ctx, "f1"))
-	ssh(t, c, "f1", "true")
 }
 
 func TestCommandSignalsReachTheProgram(t *testing.T) {
