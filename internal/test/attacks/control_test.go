@@ -1,6 +1,7 @@
 package attacks
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,40 +17,53 @@ import (
 // and the socket to everybody.
 func TestControlSocketAnswersNoOtherUser(t *testing.T) {
 	c := lab.MustNamespacesAs(t, victim, lab.Specs(1)...)
-	dir := filepath.Join(c.Dir, "run")
-	must.OK(t, os.Mkdir(dir, 0o700))
-	must.OK(t, os.Chown(dir, victim, victim))
+	dir := ownFolder(t, c, "run")
 	r := command.StartIn(t, c, []string{"XDG_RUNTIME_DIR=" + dir}, "-np", "2", "-H", "f1:2", "sh", "-c",
 		"echo ready; exec sleep 1000")
 	command.Await(t, "the ranks", func() bool { return strings.Count(r.Out.String(), "ready") == 2 })
 	sockets, err := filepath.Glob(dir + "/gorun/*.sock")
 	must.That(t, err == nil && len(sockets) == 1, "sockets %q, %v", sockets, err)
-	call := func(uid int, request string) (answer string, err error) {
-		cmd := userCommand(uid, command.Binary("caller"), sockets[0])
-		cmd.Stdin = strings.NewReader(request +
-			" HTTP/1.1\r\nHost: gorun\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}")
-		out, err := cmd.Output()
-		return string(out), err
-	}
-	if answer, err := call(victim, "GET /v1/job"); err != nil || !strings.Contains(answer, `"state":"running"`) {
-		t.Fatalf("the user gets %q, %v", answer, err)
-	}
-	refused := func() {
+	answers := func() {
 		t.Helper()
-		for _, request := range []string{"GET /v1/job", "GET /v1/output?follow=1", "POST /v1/stop", "POST /v1/exec"} {
-			if answer, _ := call(attacker, request); answer != "" {
+		answer, err := callSocket(victim, sockets[0], "GET /v1/job")
+		must.That(t, err == nil && strings.Contains(answer, `"state":"running"`), "the user gets %q, %v", answer, err)
+	}
+	answers()
+	if _, err := callSocket(attacker, sockets[0], "GET /v1/job"); err == nil {
+		t.Error("another user can connect")
+	}
+	refusesOthers(t, dir, sockets[0], "GET /v1/job", "GET /v1/output?follow=1", "POST /v1/stop", "POST /v1/exec")
+	answers()
+	r.Stop()
+}
+
+// ownFolder makes a folder that is the victim's alone.
+func ownFolder(t *testing.T, c *lab.Cluster, name string) string {
+	t.Helper()
+	dir := filepath.Join(c.Dir, name)
+	must.OK(t, errors.Join(os.Mkdir(dir, 0o700), os.Chown(dir, victim, victim)))
+	return dir
+}
+
+// callSocket sends a request to a socket of gorun as a user.
+func callSocket(uid int, socket, request string) (answer string, err error) {
+	cmd := userCommand(uid, command.Binary("caller"), socket)
+	cmd.Stdin = strings.NewReader(request +
+		" HTTP/1.1\r\nHost: gorun\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}")
+	out, err := cmd.Output()
+	return string(out), err
+}
+
+// refusesOthers checks that a socket answers no other user, also once the user has opened its
+// folder and the socket to everybody.
+func refusesOthers(t *testing.T, dir, socket string, requests ...string) {
+	t.Helper()
+	for _, mode := range []string{"go-rwx", "a+rwX"} {
+		must.Run(t, exec.Command("chmod", "-R", mode, dir))
+		for _, request := range requests {
+			if answer, _ := callSocket(attacker, socket, request); answer != "" {
 				t.Errorf("%s of another user gets %q", request, answer)
 			}
 		}
 	}
-	if _, err := call(attacker, "GET /v1/job"); err == nil {
-		t.Error("another user can connect")
-	}
-	refused()
-	must.Run(t, exec.Command("chmod", "-R", "a+rwX", dir))
-	refused()
-	if answer, err := call(victim, "GET /v1/job"); err != nil || !strings.Contains(answer, `"state":"running"`) {
-		t.Errorf("afterwards the user gets %q, %v", answer, err)
-	}
-	r.Stop()
 }

@@ -36,9 +36,7 @@ func TestFilesAreTheUsersOwn(t *testing.T) {
 	}
 	must.Run(t, onAs(t, c, "f1", 0, `mkdir "$1/others" && echo x >"$1/others/file" && chown -R 65533:65533 "$1/others"`,
 		home))
-	logs := filepath.Join(c.Dir, "logs")
-	must.OK(t, os.Mkdir(logs, 0o700))
-	must.OK(t, os.Chown(logs, 65534, 65534))
+	logs := ownFolder(t, c, "logs")
 	before := list("f1")
 	old := syscall.Umask(0)
 	r := command.StartPath(t, c, filepath.Join(home, "bin/gorun"), nil, "-H", "f1", "--stage", dir, "--json-events",

@@ -18,9 +18,7 @@ import (
 // Another user gets nothing from the socket of gorun up, and no job uses a socket of another user.
 func TestKeptHostsAreTheirUsersAlone(t *testing.T) {
 	c := lab.MustNamespacesAs(t, victim, lab.Specs(1)...)
-	dir := filepath.Join(c.Dir, "run")
-	must.OK(t, os.Mkdir(dir, 0o700))
-	must.OK(t, os.Chown(dir, victim, victim))
+	dir := ownFolder(t, c, "run")
 	gorun := func(args ...string) *command.Run {
 		t.Helper()
 		r := command.StartIn(t, c, []string{"XDG_STATE_HOME=" + dir, "XDG_RUNTIME_DIR="}, args...)
@@ -44,27 +42,11 @@ func TestKeptHostsAreTheirUsersAlone(t *testing.T) {
 	if info, err := os.Stat(sockets[0]); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the socket has mode %v, %v", info.Mode(), err)
 	}
-	call := func(uid int, request string) string {
-		cmd := userCommand(uid, command.Binary("caller"), sockets[0])
-		cmd.Stdin = strings.NewReader(request +
-			" HTTP/1.1\r\nHost: gorun\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}")
-		out, _ := cmd.Output()
-		return string(out)
-	}
-	requests := []string{"GET /v1/job", "POST /v1/reach", "POST /v1/run", "POST /v1/put", "POST /v1/agent",
-		"POST /v1/stop"}
-	refused := func() {
-		t.Helper()
-		for _, request := range requests {
-			check.Equal(t, call(attacker, request), "", request, "of another user gets")
-		}
-	}
-	refused()
-	must.Run(t, exec.Command("chmod", "-R", "a+rwX", dir))
-	refused()
+	refusesOthers(t, dir, sockets[0], "GET /v1/job", "POST /v1/reach", "POST /v1/run", "POST /v1/put", "POST /v1/agent",
+		"POST /v1/stop")
 	for request, want := range map[string]string{"GET /v1/job": `"state":"keeping"`, "POST /v1/reach": "404",
 		"POST /v1/run": "404", "POST /v1/agent": "404"} {
-		if answer := call(victim, request); !strings.Contains(answer, want) {
+		if answer, _ := callSocket(victim, sockets[0], request); !strings.Contains(answer, want) {
 			t.Errorf("%s of the user without the name of a host gets %q", request, answer)
 		}
 	}

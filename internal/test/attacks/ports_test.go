@@ -13,6 +13,16 @@ import (
 	"github.com/gorun/gorun/internal/test/must"
 )
 
+// jobHere starts a job on this machine, and returns the environment in which it is found.
+func jobHere(t *testing.T, name string) (env []string, job *command.Run) {
+	t.Helper()
+	env = []string{"HOME=" + t.TempDir(), "XDG_RUNTIME_DIR="}
+	job = command.StartWithin(t, nil, siegeTime, command.Binary("gorun"), env, "--launcher", "local", "--name", name,
+		"sh", "-c", "echo ready; exec sleep 600")
+	command.Await(t, "the job", func() bool { return strings.Contains(job.Out.String(), "ready") })
+	return env, job
+}
+
 // Another user of the machine gets no connection with a port that gorun forward serves, and keeps
 // the user out of nothing.
 func TestForwardedPortsAreTheUsersAlone(t *testing.T) {
@@ -28,10 +38,7 @@ func TestForwardedPortsAreTheUsersAlone(t *testing.T) {
 			conn.Close()
 		}
 	}()
-	env := []string{"HOME=" + t.TempDir(), "XDG_RUNTIME_DIR="}
-	job := command.StartWithin(t, nil, siegeTime, command.Binary("gorun"), env, "--launcher", "local", "--name",
-		"forwarded", "sh", "-c", "echo ready; exec sleep 600")
-	command.Await(t, "the job", func() bool { return strings.Contains(job.Out.String(), "ready") })
+	env, job := jobHere(t, "forwarded")
 	_, port, _ := net.SplitHostPort(service.Addr().String())
 	r := command.StartWithin(t, nil, siegeTime, command.Binary("gorun"), env, "forward", "forwarded", port+":0")
 	here := regexp.MustCompile(`(127\.0\.0\.1:\d+) is port ` + port)
@@ -68,10 +75,7 @@ func TestForwardedPortsAreTheUsersAlone(t *testing.T) {
 
 // The page of a running job is for its user only, also for those who know its address.
 func TestLivePageIsTheUsersAlone(t *testing.T) {
-	env := []string{"HOME=" + t.TempDir(), "XDG_RUNTIME_DIR="}
-	job := command.StartWithin(t, nil, siegeTime, command.Binary("gorun"), env, "--launcher", "local", "--name",
-		"shown", "sh", "-c", "echo ready; exec sleep 600")
-	command.Await(t, "the job", func() bool { return strings.Contains(job.Out.String(), "ready") })
+	env, job := jobHere(t, "shown")
 	r := command.StartWithin(t, nil, siegeTime, command.Binary("gorun"), env, "report", "--live", "shown")
 	here := regexp.MustCompile(`http://\S+`)
 	command.Await(t, "the address", func() bool { return here.MatchString(r.Err.String()) })

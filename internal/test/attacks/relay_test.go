@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,11 +25,12 @@ import (
 const siegeTime = 5 * time.Minute
 
 // greet sends a server nothing, a page of the web, SSH, TLS, the ranks' handshake and garbage, each
-// by a caller. The server may answer nothing but an alert of 7 bytes.
-func greet(t *testing.T, caller func() *exec.Cmd, alert string) {
+// by a caller, and returns how many of them came through. The server may answer nothing but an
+// alert of 7 bytes.
+func greet(t *testing.T, caller func() *exec.Cmd, alert string) (connected int) {
 	t.Helper()
 	var all sync.WaitGroup
-	defer all.Wait()
+	var through atomic.Int64
 	for _, text := range []string{"", "GET / HTTP/1.1\r\nHost: x\r\n\r\n", "SSH-2.0-x\r\n",
 		"\x16\x03\x01\x00\xc8\x01\x00\x00\xc4\x03\x03", "gorunrng\x00\x02", strings.Repeat("\xff", 1<<16)} {
 		cmd := caller()
@@ -39,8 +41,13 @@ func greet(t *testing.T, caller func() *exec.Cmd, alert string) {
 			check.That(t, err != nil || called, "a caller that sends %.20q says %q", text, out)
 			check.That(t, answer == "" || alert != "" && len(answer) == 7 && strings.HasPrefix(answer, alert),
 				"another user who sends %.20q gets %q", text, answer)
+			if called {
+				through.Add(1)
+			}
 		})
 	}
+	all.Wait()
+	return int(through.Load())
 }
 
 // flood runs a caller that holds connections which say nothing, to the end of the test.
