@@ -103,6 +103,14 @@ func (c *Client) Job(ctx context.Context) (Job, error) { return c.describe(ctx, 
 // Wait waits for the end of the job and returns its description.
 func (c *Client) Wait(ctx context.Context) (Job, error) { return c.describe(ctx, "/v1/wait") }
 
+// untilDone is what a client waits for: until=done.
+const untilDone = "done"
+
+// WaitDone waits until the job's gorun has also written all files about it, such as its record.
+func (c *Client) WaitDone(ctx context.Context) (Job, error) {
+	return c.describe(ctx, "/v1/wait?until="+untilDone)
+}
+
 func (c *Client) describe(ctx context.Context, path string) (job Job, err error) {
 	body, err := c.Get(ctx, path)
 	if err != nil {

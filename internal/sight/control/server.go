@@ -60,10 +60,12 @@ type Server struct {
 	wg     sync.WaitGroup // goroutines of the listener and the log
 	tail   *Tail
 
-	mu    sync.Mutex
-	job   Job
-	ended chan struct{}
-	lost  error // error that kept the job out of the history
+	mu     sync.Mutex
+	job    Job
+	ended  chan struct{}
+	done   context.Context // ends when all that the job's gorun writes about it is written
+	finish context.CancelFunc
+	lost   error // error that kept the job out of the history
 }
 
 // New returns a server that accepts output and updates of the job at once, and clients from Listen
@@ -82,6 +84,7 @@ func New(o Options) *Server {
 	s.job.State = cmp.Or(o.Job.State, Starting)
 	s.job.Began = time.Now()
 	s.life, s.end = context.WithCancel(context.Background())
+	s.done, s.finish = context.WithCancel(context.Background())
 	return s
 }
 
@@ -201,6 +204,7 @@ func (s *Server) Finish(code int, cause string) {
 // Close removes the socket. Clients get lingerTime to read the remaining output.
 func (s *Server) Close() error {
 	s.tail.Close()
+	s.finish()
 	ctx, cancel := context.WithTimeout(context.Background(), lingerTime)
 	defer cancel()
 	if s.http.Shutdown(ctx) != nil {
@@ -222,8 +226,12 @@ func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/job", func(w http.ResponseWriter, _ *http.Request) { s.describe(w) })
 	mux.HandleFunc("GET /v1/wait", func(w http.ResponseWriter, r *http.Request) {
+		var over <-chan struct{} = s.ended
+		if r.URL.Query().Get("until") == untilDone {
+			over = s.done.Done()
+		}
 		select {
-		case <-s.ended:
+		case <-over:
 			s.describe(w)
 		case <-r.Context().Done():
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/gorun/gorun/internal/usage"
 )
 
-// Wait waits for the end of a job and returns its exit code.
+// Wait waits for the end of a job, and for its record, and returns its exit code.
 func Wait(ctx context.Context, place control.Place, name string, console *ui.UI) (code int, err error) {
 	f, err := place.Find(ctx, name)
 	if err != nil {
@@ -21,8 +21,8 @@ func Wait(ctx context.Context, place control.Place, name string, console *ui.UI)
 	if f.Client == nil {
 		return codeOf(f.Job, console)
 	}
-	job, err := f.Client.Wait(ctx)
-	if err != nil { // the job may have ended in between
+	job, err := f.Client.WaitDone(ctx)
+	if err != nil || job.State != control.Ended { // the job may have ended in between
 		if f, err = place.Find(ctx, f.ID); err != nil {
 			return 0, err
 		}
