@@ -58,26 +58,6 @@ func TestOpenSSHRunAndPut(t *testing.T) {
 	}
 }
 
-// clientConfigFile writes the lab's ssh_config anew, with other options than the
-// lab's own for all hosts. Host names and ports stay.
-func clientConfigFile(t *testing.T, hosts *lab.Cluster, options ...string) string {
-	t.Helper()
-	text := must.Get(os.ReadFile(hosts.ConfigFile))(t)
-	for _, option := range options {
-		keyword, _, _ := strings.Cut(option, " ")
-		var kept []string
-		for line := range strings.Lines(string(text)) {
-			if !strings.HasPrefix(strings.TrimSpace(line), keyword+" ") {
-				kept = append(kept, line)
-			}
-		}
-		text = []byte(strings.Join(kept, "") + "  " + option + "\n")
-	}
-	path := filepath.Join(t.TempDir(), "ssh_config")
-	writeFile(t, path, string(text))
-	return path
-}
-
 func TestOpenSSHProxyJump(t *testing.T) {
 	noLeaks(t)
 	hosts := lab.MustLoopback(t, lab.Specs(3)...)
