@@ -120,6 +120,9 @@ func (c *psCommand) Run(ctx context.Context) (code int, err error) {
 		c.last = 0 // programs read them
 	}
 	found, older, err := jobs.Own(ctx, c.place(), c.all || chosen, c.last)
+	if chosen {
+		older = 0 // the user knows
+	}
 	switch {
 	case err != nil:
 		return 0, err

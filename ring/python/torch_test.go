@@ -103,7 +103,7 @@ func TestRankThatRaisesIsNamed(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			out, code := job(t, c, onTwoHosts(t, "raises.py", how)...)
 			if code != 1 || !strings.Contains(out, "error: rank 2 on f2 exited with code 1") ||
-				!strings.Contains(out, "rank 2 stderr: ValueError: trouble of rank 2") {
+				!strings.Contains(out, "ValueError: trouble of rank 2") {
 				t.Errorf("exit code %d, and rank 2 is not named:\n%s", code, out)
 			}
 		})

@@ -114,6 +114,8 @@ func notRun() []struct{ file, command, why string } {
 		{"docs/singularity.md", "gorun cp", "the hosts share the folder; TestFilesArePassedOn copies files"},
 		{"docs/resilient.md", "gorun -np 4 --min-np 4",
 			"TestResilientTraining of ring/python runs it, with PyTorch 2.15"},
+		{"docs/resilient.md", "gorun -np 4 --spares 1",
+			"it needs PyTorch 2.15; TestSlowRankIsReplaced of ring/python has its flags"},
 		{"docs/quickstart.md", "ssh-copy-id", "the lab's hosts have the key, and no password"},
 	}
 }
