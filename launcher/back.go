@@ -33,9 +33,6 @@ type BringingBack struct {
 // openTime bounds the start of an agent that sends files back.
 const openTime = time.Minute
 
-// thisMachine stands for a host in errors of the launcher's own machine.
-const thisMachine = "this machine"
-
 // backHost is a host on which ranks ran, from which files come back.
 type backHost struct {
 	name  string
@@ -87,7 +84,7 @@ func (l *loop) back(ctx context.Context, hosts []backHost) *core.Back {
 	b := &core.Back{Dir: l.opts.Back.Dir}
 	here, remove, err := markFolder(b.Dir)
 	if err != nil {
-		b.Failed = []HostError{{Host: thisMachine, Err: err}}
+		b.Failed = []HostError{{Host: fetch.ThisMachine, Err: err}}
 		return b
 	}
 	defer remove()
@@ -129,7 +126,7 @@ func (l *loop) back(ctx context.Context, hosts []backHost) *core.Back {
 		b.Bytes += g.Bytes
 	}
 	if local != nil {
-		b.Failed = append(b.Failed, HostError{Host: thisMachine, Err: local})
+		b.Failed = append(b.Failed, HostError{Host: fetch.ThisMachine, Err: local})
 	} else if b.Hosts == 0 {
 		b.Failed = append(b.Failed, empty...)
 	}

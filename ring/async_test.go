@@ -257,7 +257,7 @@ func TestStartHereDoesNotWaitForALateMessage(t *testing.T) {
 		first, err := comms[0].StartHere(messageOf(1, -1, v))
 		must.OK(t, errors.Join(err, late.Wait(ctx), first.Wait(ctx)))
 		for range 2 {
-			h, err := comms[0].StartHere(messageOf(1, -1, v)) // nobody receives it now
+			h, err := comms[0].StartHere(messageOf(1, -1, v)) // no rank is receiving
 			must.OK(t, err)
 			defer h.Wait(ctx)
 		}

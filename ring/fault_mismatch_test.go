@@ -18,7 +18,7 @@ const differing = 100 // elements
 type oddCall struct {
 	f      spec
 	s      position
-	change []func(w *ring.Collective) // what else is odd in it
+	change []func(w *ring.Collective) // other changes of the call
 }
 
 func (o oddCall) fill(s position) ring.Collective {

@@ -22,7 +22,7 @@ func Step(ctx context.Context, c *Comm, compute, apply func() error) error {
 		return err
 	}
 	t := c.trip
-	if t == nil { // nobody repeats the step
+	if t == nil { // a job without epochs, which repeats no step
 		if err := apply(); err != nil {
 			return err
 		}

@@ -71,6 +71,9 @@ type Got struct {
 	Came  int64 // bytes that were not there before
 }
 
+// ThisMachine stands for a host in a list of failed hosts that has a *[LocalError].
+const ThisMachine = "this machine"
+
 // LocalError reports that this machine cannot keep what a host sends.
 type LocalError struct {
 	Dir string // "": it could not be opened

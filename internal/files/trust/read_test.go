@@ -13,8 +13,8 @@ import (
 	"github.com/gorun/gorun/internal/test/must"
 )
 
-// What another user may have put in the place of a file is refused at once, also where a link leads
-// there. Devices and open descriptors that the path names are read.
+// Open refuses at once a pipe or the like in the place of a file, and a link to one. It reads
+// devices and open descriptors that the path itself names.
 func TestOpenNeverWaits(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }

@@ -68,7 +68,7 @@ func TestNetwork(t *testing.T) {
 			if now <= cut {
 				beats(l, now)
 			}
-			l.heardAt = now // what it repeats carries old acknowledgements
+			l.heardAt = now // its repeated segments carry old acknowledgements
 			return silent(l, now, min(now, cut))
 		}, 5500 * time.Millisecond, 6500 * time.Millisecond},
 		{"the launcher is stopped: its kernel acknowledges", func(l *playedLine, now time.Duration) lineReading {

@@ -71,7 +71,7 @@ func TestFilesAreTheUsersOwn(t *testing.T) {
 	check.That(t, err == nil && seen >= 10, "only %d new files, %v", seen, err)
 }
 
-// Nobody makes gorun wait by a pipe in the place of a file that the user names.
+// gorun waits for no pipe that lies in the place of a file that the user names.
 func TestPipesAreNotAwaited(t *testing.T) {
 	dir := t.TempDir()
 	pipe := filepath.Join(dir, "pipe")

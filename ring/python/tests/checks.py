@@ -12,7 +12,7 @@ for sums, shards, wrong, undecided in [
     ([5, 6, 5, 6], None, [], [0, 1, 2, 3]),
     ([5, 6, 5, 6], [0, 1, 0, 1], [], []),  # replicas of two shards
     ([5, 6, 5, 7], [0, 1, 0, 1], [], [1, 3]),
-    ([5, 6, 7, 8], [0, 1, 2, 3], [], []),  # nobody has a replica
+    ([5, 6, 7, 8], [0, 1, 2, 3], [], []),  # no rank has a replica
 ]:
     assert _checks.judge(sums, shards) == (wrong, undecided), (sums, shards)
 

@@ -161,7 +161,7 @@ func Bring(ctx context.Context, r Request, hosts []hostfile.Host, reach survey.R
 		}
 	}
 	if local != nil { // several hosts' files may meet it
-		failed = append(failed, launcher.HostError{Host: "this machine", Err: local})
+		failed = append(failed, launcher.HostError{Host: fetch.ThisMachine, Err: local})
 	}
 	if brought > 0 {
 		console.Notef("%s, %s, copied from %s to %s in %.1f s; %s came", prose.Count(all.Files, "file"),

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"sync"
 	"time"
@@ -54,18 +53,18 @@ func (c *hostCommands) setUp(ctx context.Context, hosts []hostfile.Host, stops <
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	others := time.AfterFunc(math.MaxInt64, cancel)
-	defer others.Stop()
-	failing := false
+	var others *time.Timer // nil: no host has failed
 	opts.Stops = stops
 	opts.Tolerate = launcher.TolerateAll
 	opts.Follow = func(event launcher.Event) {
-		if e, is := event.(launcher.Exited); is && e.Exit.IsFailure() && !failing {
-			failing = true
-			others.Reset(failTime)
+		if e, is := event.(launcher.Exited); is && e.Exit.IsFailure() && others == nil {
+			others = time.AfterFunc(failTime, cancel)
 		}
 	}
 	result, err := launcher.Run(ctx, where, opts)
+	if others != nil {
+		others.Stop()
+	}
 	if err != nil {
 		return err
 	}
