@@ -81,7 +81,7 @@ func originals() []original {
 			ranks: "-np",
 			own: regexp.MustCompile(`(?m:^(Process \d+ exit with|Terminating remaining workers) .*\n)|` +
 				`(?m:^\[\d\]<stderr>:(Killed|Terminated)\n)|` + // by the shell that starts a rank
-				`(?ms:^Traceback .*)`),
+				`(?ms:^(Exception in thread|Traceback) .*)`),
 			start: func(t *testing.T) (argv, env []string) {
 				const run = "from horovod.runner.launch import run_commandline; run_commandline()"
 				return []string{lab.Python, "-c", run}, []string{lab.Horovod(t)}
