@@ -23,18 +23,24 @@ type way struct {
 }
 
 // cost compares the steps of a training that loses none with those of a plain one, and of a plain
-// one that adds in the order of ranks, on hosts that they use in turn.
+// one that adds in the order of ranks, on hosts that they use in turn. So it does with a sharded
+// model, of which one training keeps copies.
 func (r *resilient) cost(ctx context.Context, turns int) (err error) {
 	c, err := r.hosts(ctx, 2)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	const fixed = "-H f1:2,f2:2"
+	const (
+		fixed = "-H f1:2,f2:2"
+		heals = "--min-np 4 --max-np 4 " + fixed
+	)
 	ways := []way{
 		{"plain", fixed, "plain"},
 		{"plain, in the order of ranks", fixed + " -x RING_ORDER=rank", "plain"},
-		{"resilient", "--min-np 4 --max-np 4 " + fixed, "resilient"},
+		{"resilient", heals, "resilient"},
+		{"sharded", fixed, "sharded"},
+		{"sharded, resilient, copied every 10 steps", heals, "copied"},
 	}
 	took := map[string][]spent{}
 	for turn := range turns {
@@ -52,6 +58,7 @@ func (r *resilient) cost(ctx context.Context, turns int) (err error) {
 	compare("the order of ranks", took[ways[1].name], took[ways[0].name])
 	compare("gorun.torch.Resilient beside the order", took[ways[2].name], took[ways[1].name])
 	compare("gorun.torch.Resilient", took[ways[2].name], took[ways[0].name])
+	compare("gorun.torch.Resilient with copies", took[ways[4].name], took[ways[3].name])
 	return nil
 }
 

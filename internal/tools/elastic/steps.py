@@ -1,7 +1,8 @@
 """A training whose steps are measured: steps.py HOW FOLDER [MB]
 
-HOW is resilient (gorun.torch.Resilient, with MB of state besides the model's), plain (the same without it), checkpoints (for torchrun: every
-10 steps) or horovod (elastic, with a commit in each step). It trains until it is killed. A step sleeps for 40 ms, as one that waits for an
+HOW is resilient (gorun.torch.Resilient, with MB of state besides the model's), plain (the same without it), copied (Resilient with a sharded
+model, copied every 10 steps), sharded (the same without it), checkpoints (for torchrun: every 10 steps) or horovod (elastic, with a commit in
+each step). It trains until it is killed. A step sleeps for 40 ms, as one that waits for an
 accelerator. Each process writes "time step epoch size processor-time" to FOLDER/steps-HOST-PID after each step that holds, and makes
 FOLDER/ready-HOST-PID before its first."""
 import itertools
@@ -56,6 +57,7 @@ if how == "horovod":
     run(hvd.elastic.TorchState(model, optimizer, step=0))
 
 import torch.distributed as dist
+from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 if how == "checkpoints":
@@ -64,22 +66,26 @@ else:
     import gorun.torch
     from gorun import _job
 
-    if how == "plain":
+    if how in ("plain", "sharded"):
         import gorun.torch_backend
 
         dist.init_process_group("gorun")
     else:
-        gorun.torch.init_process_group()
+        gorun.torch.init_process_group(sharded=how == "copied")
 sampler = DistributedSampler(data)
 loader = DataLoader(data, batch_size=32, sampler=sampler)
-model = DistributedDataParallel(model)
+if how in ("sharded", "copied"):
+    fully_shard(model)
+else:
+    model = DistributedDataParallel(model)
 if how == "resilient" and sys.argv[3:]:
     model.module.more = torch.nn.Parameter(torch.ones(int(sys.argv[3]) * 250_000), requires_grad=False)
 optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad])
 ready()
 
-if how == "resilient":
-    run = gorun.torch.Resilient(model=model, optimizer=optimizer)
+if how in ("resilient", "copied"):
+    copies = {"copies": 1, "copy_every": 10} if how == "copied" else {}
+    run = gorun.torch.Resilient(model=model, optimizer=optimizer, **copies)
     done = 0
     for number in itertools.count():
         sampler.set_epoch(number)
