@@ -10,7 +10,7 @@ import collections
 import json
 import math
 import struct
-from typing import Any, Callable, Dict, List, NoReturn
+from typing import Any, Callable, Dict, List, NoReturn, Optional
 
 from . import _arrays
 from ._arrays import DataError
@@ -29,8 +29,9 @@ def dump(value: Any) -> bytes:
     return b"".join([MAGIC, struct.pack(">Q", len(text)), text, *blobs])
 
 
-def load(message: bytes) -> Any:
-    """The value of a message. Bytes that are no message are a DataError, which says what is wrong."""
+def load(message: bytes, most: Optional[int] = None) -> Any:
+    """The value of a message, which has at most so many values in it if most is given: each takes more memory than it has bytes. Bytes that
+    are no message are a DataError, which says what is wrong."""
     begin = len(MAGIC) + 8
     if not message.startswith(MAGIC) or len(message) < begin:
         raise DataError("%d bytes that do not begin as results do" % len(message))
@@ -38,6 +39,8 @@ def load(message: bytes) -> Any:
     if length > len(message) - begin:
         raise DataError("it ends too early, after %d bytes" % len(message))
     blobs = _Blobs(message, begin + length)
+    if most is not None and sum(message.count(sign, begin, begin + length) for sign in (b",", b"[", b"{")) >= most:
+        raise DataError("it has more than %d values" % most)
     try:
         text = json.loads(message[begin : begin + length].decode("ascii"), parse_int=_small, parse_constant=_no_constant)
         value = _decode(text, blobs, DEPTH)

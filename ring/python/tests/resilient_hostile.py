@@ -20,12 +20,14 @@ ATTACKS = {
     "no pairs": (("dict", [1]), "unpack"),
     "a tensor larger than the training": (("tensor", "uint8", [1 << 33]), "more than 1048576 bytes"),
     "tensors larger than the training": (("list", [("tensor", "float32", [1 << 16])] * 5), "more than 1048576 bytes"),
+    "more values than a state has": (("value", [[]] * (1 << 15)), "more than 65536 values"),
     "more tensors than the training": (("list", [("tensor", "uint8", [0])] * 4096), "more than 1048576 bytes"),
 }
 
 ring.init()
 rank, comm = ring.rank(), _job.joined().dup()
 take_apart = _transfer.take_apart
+_transfer.VALUES = 1 << 16  # no honest message here has as many
 for name, (told, want) in ATTACKS.items():
     _transfer.take_apart = lambda state, tensors: told
     try:

@@ -10,7 +10,9 @@ import torch
 from .. import _data, _ring, errors
 
 PIECE = 64 << 20  # bytes that all holders together send at a time
-MOST = 1 << 30  # bytes of what a state says beside its tensors
+MOST = 1 << 30  # bytes by which the tensors of a state may exceed what the receiver's model suggests
+TOLD = 128 << 20  # bytes of what a state says beside its tensors
+VALUES = 1 << 23  # values in that; a tensor has about twenty
 OBJECT = 512  # bytes of a tensor without elements
 
 
@@ -60,8 +62,8 @@ def _cuts(begin: int, end: int, parts: int) -> List[Tuple[int, int]]:
 def broadcast(comm: _ring.Comm, message: bytes, root: int) -> bytes:
     length = ctypes.c_int64(len(message))
     comm.run(_ring.call(_ring.BROADCAST, _ring.INT64, root=root, dst=ctypes.addressof(length), dst_count=1))
-    if not 0 <= length.value <= MOST:
-        raise unreadable(root, "it has %d bytes beside its tensors, of at most %d" % (length.value, MOST))
+    if not 0 <= length.value <= TOLD:
+        raise unreadable(root, "it has %d bytes beside its tensors, of at most %d" % (length.value, TOLD))
     memory = ctypes.create_string_buffer(message, max(1, length.value))
     comm.run(_ring.call(_ring.BROADCAST, _ring.UINT8, root=root, dst=ctypes.addressof(memory), dst_count=length.value))
     return memory.raw[: length.value]
@@ -117,7 +119,7 @@ def take_apart(value: Any, tensors: List[torch.Tensor]) -> Any:
 def read(told: bytes, tensors: List[torch.Tensor], holder: int, limit: int, device: str = "cpu") -> Any:
     """The state that a holder tells, and its tensors without the bytes, of which there are at most limit on a device that has memory."""
     try:
-        return _put_together(_data.load(told), _made(tensors, limit, device))
+        return _put_together(_data.load(told, VALUES), _made(tensors, limit, device))
     except (ValueError, TypeError, LookupError, RuntimeError) as e:
         raise unreadable(holder, "%.200s" % e) from None
 
