@@ -41,13 +41,10 @@ func Authenticated(ctx context.Context) {
 	}
 }
 
-// Requester returns who has sent a request of a server of [NewServer].
-func Requester(ctx context.Context) Peer {
+// IsRequestOfTheUser is [IsTheUsers] of the connection of a request of a server of [NewServer].
+func IsRequestOfTheUser(ctx context.Context) bool {
 	conn, ok := ctx.Value(connectionKey{}).(net.Conn)
-	if !ok {
-		return Elsewhere
-	}
-	return PeerOf(conn)
+	return ok && IsTheUsers(conn)
 }
 
 type connectionKey struct{}

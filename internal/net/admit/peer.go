@@ -21,8 +21,8 @@ const (
 	kinds     = 3
 )
 
-// PeerOf returns who has the other end of conn, which may be one of [Pending.Listener]. If the
-// kernel does not say, that is Own: all peers are alike then.
+// PeerOf returns who has the other end of conn, which may be one of [Pending.Listener], as far as
+// bounds are concerned. If the kernel does not say, that is Own: all peers are alike then.
 func PeerOf(conn net.Conn) Peer {
 	uid, err := PeerUID(inner(conn))
 	switch {
@@ -32,6 +32,13 @@ func PeerOf(conn net.Conn) Peer {
 		return Own
 	}
 	return Other
+}
+
+// IsTheUsers reports whether a process of this user or root has the other end of conn, which may be
+// one of [Pending.Listener]. On systems that never say so, it is true.
+func IsTheUsers(conn net.Conn) bool {
+	uid, err := PeerUID(inner(conn))
+	return err == nil && IsOwn(uid) || !tellsPeers
 }
 
 // IsOwn reports whether a user is this process's, or root, which ranks in containers may be.

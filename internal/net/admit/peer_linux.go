@@ -15,6 +15,8 @@ import (
 	"github.com/gorun/gorun/internal/net/sockets"
 )
 
+const tellsPeers = true // whether the kernel says whose a connection is
+
 // PeerUID returns the user that opened the other end of conn, a TCP connection within this machine.
 // The kernel reports it, independently of the peer. The error is ErrPeerUnknown if the peer has
 // closed the connection.

@@ -32,13 +32,21 @@ func TestPeerUID(t *testing.T) {
 		if uid, found := inTables(t, peer); !found || uid != uint32(os.Getuid()) {
 			t.Errorf("%s: in the tables uid %d, %v", host, uid, found)
 		}
-		check.That(t, PeerOf(peer) == Own, "%s is not taken for our own", host)
+		check.That(t, PeerOf(peer) == Own && IsTheUsers(peer), "%s is not taken for our own", host)
 		conn.Close()
-		if uid, err := PeerUID(peer); !errors.Is(err, ErrPeerUnknown) || PeerOf(peer) != Elsewhere {
+		if uid, err := PeerUID(peer); !errors.Is(err, ErrPeerUnknown) || PeerOf(peer) != Elsewhere ||
+			IsTheUsers(peer) {
 			t.Errorf("%s, closed: uid %d, %v; a closed socket reads as root's", host, uid, err)
 		}
 		peer.Close()
 	}
+}
+
+// A connection of which the kernel says nothing is nobody's: another user may have taken what the
+// question needs, such as descriptors.
+func TestConnectionThatNobodyKnows(t *testing.T) {
+	conn, _ := net.Pipe()
+	check.That(t, !IsTheUsers(conn), "it is taken for the user's")
 }
 
 // inTables is PeerUID where the kernel answers no question through netlink.

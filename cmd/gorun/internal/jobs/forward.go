@@ -160,7 +160,7 @@ func (w *forwarding) serve(ctx context.Context, l net.Listener, port int) {
 	strangers := admit.NewPending(admit.Bounds{Own: maxForwarded, Other: 4, Elsewhere: 4})
 	strangers.Serve(l, func(conn net.Conn) {
 		defer conn.Close()
-		own := admit.PeerOf(conn) == admit.Own
+		own := admit.IsTheUsers(conn)
 		if !strangers.Remove(conn) || !own {
 			return
 		}

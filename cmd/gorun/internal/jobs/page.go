@@ -135,7 +135,7 @@ func (p *page) end(job control.Job) {
 // ServeHTTP answers the user's own processes that know the path.
 func (p *page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	known := subtle.ConstantTimeCompare([]byte(r.URL.Path), []byte(p.path)) == 1
-	if r.Method != http.MethodGet || !known || admit.Requester(r.Context()) != admit.Own {
+	if r.Method != http.MethodGet || !known || !admit.IsRequestOfTheUser(r.Context()) {
 		w.Header().Set("Connection", "close")
 		http.Error(w, "gorun report --live prints the address of its page", http.StatusNotFound)
 		return
