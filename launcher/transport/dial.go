@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/files/trust"
 	"github.com/gorun/gorun/internal/net/keep"
 	"github.com/gorun/gorun/internal/net/retry"
 	"github.com/gorun/gorun/internal/prose"
@@ -49,17 +50,6 @@ func busyPause(tries int, since time.Duration, luck float64) (pause time.Duratio
 
 // Dialer returns the function that connects to hosts by the transport that o selects.
 func Dialer(o Options) (launcher.Dialer, error) {
-	if o.SSHConfig != "" && o.SSHConfig != "none" {
-		if _, err := os.Stat(o.SSHConfig); err != nil {
-			return nil, usage.Errorf("check the name after -F, or in GORUN_SSH_CONFIG",
-				"open the SSH configuration: %w", err)
-		}
-	}
-	for _, path := range o.Identities {
-		if err := ssh.CheckIdentity(path); err != nil {
-			return nil, usage.Errorf(cmp.Or(usage.Hint(err), "name a private key after -i"), "-i %w", err)
-		}
-	}
 	way, err := NewRoutes(o)
 	if err != nil {
 		return nil, err
@@ -76,8 +66,22 @@ type routes struct {
 	program  []string    // remote shell and its arguments; nil: the built-in SSH client
 }
 
-// NewRoutes finds the transports that o and the environment offer.
+// NewRoutes finds the transports that o and the environment offer. It refuses files of o that
+// cannot be what they are for.
 func NewRoutes(o Options) (routes, error) {
+	if o.SSHConfig != "" && o.SSHConfig != "none" {
+		file, err := trust.Open(o.SSHConfig)
+		if err != nil {
+			return routes{}, usage.Errorf("check the name after -F, or in GORUN_SSH_CONFIG",
+				"open the SSH configuration: %w", err)
+		}
+		file.Close()
+	}
+	for _, path := range o.Identities {
+		if err := ssh.CheckIdentity(path); err != nil {
+			return routes{}, usage.Errorf(cmp.Or(usage.Hint(err), "name a private key after -i"), "-i %w", err)
+		}
+	}
 	hostname, _ := os.Hostname()
 	var steps *srun.Steps
 	if method := o.Method(); method == "auto" || method == "srun" {

@@ -82,7 +82,8 @@ func TestPipesAreNotAwaited(t *testing.T) {
 		"--config PIPE true", "--env-file PIPE true", "--tune PIPE true", "--app PIPE", "-configfile PIPE",
 		"--multi-prog PIPE", "bench --against PIPE --plot DIR/plot.svg -np 1 allreduce",
 		"doctor --against PIPE -H localhost", "hosts --hostfile PIPE", "up --hostfile PIPE",
-		"cp PIPE localhost:/tmp", "cp --hostfile PIPE DIR/hosts :/tmp",
+		"cp PIPE localhost:/tmp", "cp --hostfile PIPE DIR/hosts :/tmp", "-F PIPE -H f1 true", "up -F PIPE -H f1",
+		"hosts --check -F PIPE -H f1",
 	} {
 		t.Run(words, func(t *testing.T) {
 			args := strings.Fields(strings.NewReplacer("PIPE", pipe, "DIR", dir).Replace(words))

@@ -255,6 +255,7 @@ func layers() []layer {
 			"internal/prose", "internal/sight/stacks", "internal/sight/watch", "internal/sight/watch/straggler"},
 			tests: []string{"internal/sight/recorder"}, why: "it shows samples, and takes none"},
 		{folder: "launcher/transport", may: []string{"hostfile", "launcher", "ssh", "internal/usage",
+			"internal/files/trust",
 			"internal/host/lookup", "internal/sight/control", "internal/net/keep", "internal/net/retry",
 			"launcher/transport/kept", "launcher/transport/rsh",
 			"internal/prose", "launcher/transport/srun"},
