@@ -107,6 +107,7 @@ func (c *command) greet(nonce, build string) (hello wire.Hello, err error) {
 		return hello, &wire.FormatError{Reason: fmt.Sprintf("the agent tells of %d addresses", n)}
 	}
 	hello.Hostname = Clean(hello.Hostname)
+	hello.Arch = Clean(hello.Arch)
 	return hello, wire.NewWriter(c.stdin).SendMessage(wire.TypeHello, wire.Hello{Protocol: wire.Protocol, Build: build})
 }
 

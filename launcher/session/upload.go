@@ -171,7 +171,7 @@ func (u *uploads) upload(ctx context.Context, conn Host, name string) error {
 				strings.Join(append(why, said), "; "))
 		case code == codeForeign:
 			return &foreignError{machineIn(said)}
-		case code > codeFull && code < codeFull+10:
+		case code > codeFull+skip && code < codeFull+10: // a folder after those that have failed
 			skip = code - codeFull
 			why = append(why, said)
 			continue

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -76,6 +77,38 @@ func TestUploadScript(t *testing.T) {
 			}
 		}
 	}
+}
+
+// fullHost is a host that says of the same folder, whenever it is asked, that it is full.
+type fullHost struct {
+	Local
+	asked *int
+}
+
+type exited int
+
+func (e exited) Error() string { return "it has ended" }
+func (e exited) ExitCode() int { return int(e) }
+
+func (h fullHost) Run(context.Context, []string, io.Reader, io.Writer, io.Writer) error {
+	if *h.asked++; *h.asked > 2 {
+		return errors.New("it is asked again")
+	}
+	return exited(codeFull + 1)
+}
+
+func (fullHost) Put(context.Context, string, fs.FileMode, io.Reader) error {
+	return errors.New("it was tried otherwise")
+}
+
+// A host cannot keep an upload going, and what is kept of its texts growing, by one full folder.
+func TestFullFolderIsSkippedOnce(t *testing.T) {
+	u := newUploads(executable(), t.Logf, relay.NoMeter{})
+	u.packed = packText
+	asked := 0
+	err := u.upload(t.Context(), fullHost{asked: &asked}, ".cache/gorun/0123/gorun")
+	check.That(t, err != nil && strings.HasSuffix(err.Error(), "it was tried otherwise"), "%v", err)
+	check.Equal(t, asked, 2)
 }
 
 // counted is a meter that adds up what it hears.
