@@ -113,6 +113,10 @@ func TestHostileAgentIsBlamed(t *testing.T) {
 		"a frame of 4 GiB": {func(a *fake.Agent) error {
 			return raw(a, math.MaxUint32, byte(wire.TypeExit), 0, "x")
 		}, "frame of 4294967295 bytes"},
+		"a message of many values": {func(a *fake.Agent) error {
+			text := `{"By":2,"Programs":[` + strings.Repeat("{},", 1<<20) + "{}]}"
+			return raw(a, uint32(len(text)), byte(wire.TypeSpawn), 0, text)
+		}, "spawn message: more than 262144 values"},
 		"output of 64 KiB + 1": {func(a *fake.Agent) error {
 			return raw(a, wire.MaxData+1, byte(wire.TypeOutput), 0, "x")
 		}, "output frame of 65537 bytes"},

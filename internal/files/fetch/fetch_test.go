@@ -2,6 +2,7 @@ package fetch
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -359,6 +360,11 @@ func TestHostileHost(t *testing.T) {
 		"a list without end": {hostile{func(w *wire.Writer) {
 			_ = (&List{Notes: []string{strings.Repeat("x", maxList)}}).write(lines{w})
 		}}, "too long"},
+		"a list of millions": {hostile{func(w *wire.Writer) {
+			zip := gzip.NewWriter(lines{w})
+			_, _ = zip.Write([]byte(`{"Entries":[` + strings.Repeat("{},", maxValues) + "{}]}"))
+			_ = zip.Close()
+		}}, "values"},
 		"more than there is room for": {hostile{listed(file("a", 1<<60)), func(w *wire.Writer) {
 			_ = w.SendMessage(wire.TypeOffer, wire.Offer{
 				Place: wire.Place{Name: []byte("a")},

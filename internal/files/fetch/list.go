@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/gorun/gorun/internal/files/workdir"
+	"github.com/gorun/gorun/internal/net/untrusted"
 	"github.com/gorun/gorun/internal/net/wire"
 )
 
@@ -27,6 +28,7 @@ type List struct {
 const (
 	maxEntries = 1 << 18  // entries of a list
 	maxList    = 64 << 20 // bytes of a list, uncompressed: a hostile host may send much
+	maxValues  = 8 * maxEntries
 	maxNotes   = 16
 )
 
@@ -50,7 +52,7 @@ func readList(r io.Reader) (*List, error) {
 		return nil, errors.New("the list of files is too long: bring fewer at a time")
 	}
 	var l List
-	if err := json.Unmarshal(text, &l); err != nil {
+	if err := untrusted.Unmarshal(text, maxValues, &l); err != nil {
 		return nil, &wire.FormatError{Reason: err.Error()}
 	}
 	l.Notes = l.Notes[:min(len(l.Notes), maxNotes)]

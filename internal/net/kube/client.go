@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gorun/gorun/internal/net/untrusted"
 	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/usage"
 )
@@ -25,6 +26,7 @@ const (
 	maxAnswer = 16 << 20 // bytes of a page of pods
 	maxEvent  = 2 << 20  // bytes of a change of a pod
 	maxError  = 64 << 10 // bytes of a refusal
+	maxValues = 1 << 19  // values in an answer
 	pageSize  = 250      // pods
 )
 
@@ -121,7 +123,7 @@ func (c *Client) get(ctx context.Context, path string, query url.Values, answer 
 	case len(text) > maxAnswer:
 		return fmt.Errorf("the API server %s answers with more than %d bytes", c.access.Server, maxAnswer)
 	}
-	if err := json.Unmarshal(text, answer); err != nil {
+	if err := untrusted.Unmarshal(text, maxValues, answer); err != nil {
 		return fmt.Errorf("the API server %s does not answer as Kubernetes does: %w", c.access.Server, err)
 	}
 	return nil

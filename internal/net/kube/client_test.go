@@ -80,7 +80,10 @@ func TestRefusals(t *testing.T) {
 		}, "more than 16777216 bytes", ""},
 		{"another name", func(w http.ResponseWriter, _ *http.Request) {
 			list(w, "1", "", entry("-x", "a", "1", "True"))
-		}, `names a pod "-x"`, ""},
+		}, `or its node, "-x"`, ""},
+		{"many pods without a name", func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, `{"items":[`, strings.Repeat("{},", maxValues), "{}]}")
+		}, "more than 524288 values", ""},
 		{"an option for an address", func(w http.ResponseWriter, _ *http.Request) {
 			list(w, "1", "", at(entry("w-0", "a", "1", "True"), "-oProxyCommand=true"))
 		}, `gives the pod w-0 the address "-oProxyCommand=true"`, ""},

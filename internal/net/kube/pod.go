@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/gorun/gorun/internal/prose"
 )
 
 // Pod is a pod as it was last seen.
@@ -72,7 +74,12 @@ type state struct {
 	ExitCode int    `json:"exitCode"`
 }
 
-// pod returns the pod that an object describes.
+const (
+	maxUID  = 253
+	maxGPUs = 1 << 16
+)
+
+// pod returns the pod that an object describes. It keeps a bounded part of the object.
 func (o *object) pod() (Pod, error) {
 	p := Pod{
 		Name: o.Metadata.Name,
@@ -84,10 +91,13 @@ func (o *object) pod() (Pod, error) {
 	if o.Spec.Subdomain != "" {
 		p.Host = cmp.Or(o.Spec.Hostname, p.Name) + "." + o.Spec.Subdomain
 	}
-	for _, name := range []string{p.Name, p.Host} {
+	for _, name := range []string{p.Name, p.Host, p.Node} {
 		if name != "" && !isName(name) {
-			return Pod{}, fmt.Errorf("the API server names a pod %.60q, which is no name of a pod", name)
+			return Pod{}, fmt.Errorf("the API server names a pod, or its node, %.60q, which is no such name", name)
 		}
+	}
+	if len(p.UID) > maxUID {
+		return Pod{}, fmt.Errorf("the API server gives the pod %s a UID of %d bytes", p.Name, len(p.UID))
 	}
 	if p.IP != "" && !isPodAddress(p.IP) {
 		return Pod{}, fmt.Errorf("the API server gives the pod %s the address %.60q, which no pod has", p.Name, p.IP)
@@ -96,17 +106,17 @@ func (o *object) pod() (Pod, error) {
 		for name, count := range c.Resources.Limits {
 			if strings.HasSuffix(name, ".com/gpu") {
 				n, _ := strconv.Atoi(strings.Trim(string(count), `"`))
-				p.GPUs += n
+				p.GPUs = min(p.GPUs+max(0, min(n, maxGPUs)), maxGPUs)
 			}
 		}
 	}
 	ready := o.condition("Ready")
 	p.Ready = !p.Over && ready.Status == "True"
 	if o.Status.Phase == "Failed" && o.Status.Reason != "" {
-		p.Cause = sentence(o.Status.Phase, o.Status.Reason, o.Status.Message)
+		p.Cause = prose.Printable(sentence(o.Status.Phase, o.Status.Reason, o.Status.Message))
 	}
 	if !p.Ready {
-		p.Reason = cmp.Or(p.Cause, o.reason())
+		p.Reason = cmp.Or(p.Cause, prose.Printable(o.reason()))
 	}
 	return p, nil
 }

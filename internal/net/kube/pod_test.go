@@ -2,6 +2,8 @@ package kube
 
 import (
 	"encoding/json"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/gorun/gorun/internal/test/check"
@@ -42,4 +44,18 @@ func TestReasons(t *testing.T) {
 	pod, err := o.pod()
 	check.That(t, err == nil && !pod.Ready && pod.Over && pod.Reason == "it is being deleted" && pod.GPUs == 4,
 		"%+v, %v", pod, err)
+}
+
+// A pod takes a bounded place in memory and in a job, whatever the server says of it.
+func TestPodsAreBounded(t *testing.T) {
+	const spec = `{"metadata":{"name":"w-0"},"spec":{"containers":[{"resources":{"limits":{"x.com/gpu":%q}}}]},` +
+		`"status":{"phase":"Pending","message":%q}}`
+	for count, want := range map[string]int{"-5": 0, "9223372036854775807": maxGPUs, "3": 3} {
+		var o object
+		must.OK(t, json.Unmarshal(fmt.Appendf(nil, spec, count, strings.Repeat("x", 1<<20)), &o))
+		pod, err := o.pod()
+		must.OK(t, err)
+		check.Equal(t, pod.GPUs, want)
+		check.That(t, len(pod.Reason) < 1<<13, "a reason of %d bytes", len(pod.Reason))
+	}
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/net/retry"
+	"github.com/gorun/gorun/internal/net/untrusted"
 )
 
 // Watch follows the pods that a selector matches. It is safe for concurrent use.
@@ -164,7 +165,7 @@ func (w *Watch) change(line []byte) (version string, err error) {
 		Object json.RawMessage `json:"object"`
 	}
 	var o object
-	if err := json.Unmarshal(line, &event); err != nil {
+	if err := untrusted.Unmarshal(line, maxValues, &event); err != nil {
 		return "", fmt.Errorf("the API server %s does not answer as Kubernetes does: %w", w.client.access.Server, err)
 	}
 	if event.Type == "ERROR" {

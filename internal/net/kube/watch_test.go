@@ -98,7 +98,12 @@ func TestHostileWatch(t *testing.T) {
 	for _, tc := range []struct{ name, line, want string }{
 		{"no JSON", "<html>\n", "does not answer as Kubernetes does"},
 		{"no pod", `{"type":"ADDED","object":[]}` + "\n", "does not describe a pod"},
-		{"no name", `{"type":"ADDED","object":{"metadata":{"name":"a b"}}}` + "\n", "is no name of a pod"},
+		{"no name", `{"type":"ADDED","object":{"metadata":{"name":"a b"}}}` + "\n", "is no such name"},
+		{"a name of a node", `{"type":"ADDED","object":{"spec":{"nodeName":"a\u001b"}}}` + "\n", "is no such name"},
+		{"a long UID", `{"type":"ADDED","object":{"metadata":{"uid":"` + strings.Repeat("x", 254) + `"}}}` + "\n",
+			"a UID of 254 bytes"},
+		{"many values", `{"type":"ADDED","object":{"status":{"conditions":[` + strings.Repeat("0,", maxValues) +
+			"0]}}}\n", "more than 524288 values"},
 		{"a line without end", strings.Repeat("x", maxEvent+1), "token too long"},
 	} {
 		s := server(t, func(w http.ResponseWriter, r *http.Request) {

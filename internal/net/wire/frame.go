@@ -109,6 +109,16 @@ func (t Type) maxPayload() int {
 	return MaxControl
 }
 
+// maxValues bounds the values in a control message. Those of a launcher that grow with its job have
+// no bound but their size.
+func (t Type) maxValues() int {
+	switch t {
+	case TypeJob, TypeStart, TypeFenced, TypeWorld:
+		return MaxControl
+	}
+	return 1 << 18
+}
+
 // Frame is one message. Payload belongs to the Reader and is overwritten by
 // its next call.
 type Frame struct {

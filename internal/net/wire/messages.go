@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/gorun/gorun/internal/net/untrusted"
 )
 
 // Hello opens the frame stream on each side.
@@ -414,7 +416,7 @@ func (w *Writer) SendMessage(t Type, message any) error {
 
 // Decode reads a control message out of f into message.
 func (f Frame) Decode(message any) error {
-	if err := json.Unmarshal(f.Payload, message); err != nil {
+	if err := untrusted.Unmarshal(f.Payload, f.Type.maxValues(), message); err != nil {
 		return &FormatError{fmt.Sprintf("%s message: %.200s", f.Type, err.Error())} // the cause may quote the message
 	}
 	return nil

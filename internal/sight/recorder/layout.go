@@ -10,6 +10,7 @@ const (
 	lanes   = 8  // communicators
 	history = 64 // calls of a communicator
 	tensors = 64 // tensors submitted to queues and not done
+	maxName = 88 // bytes of a tensor's name
 )
 
 // page is the layout of the shared memory. Each field has one writer at a time. Ticks are times of
@@ -75,7 +76,7 @@ type tensor struct {
 	length uint8 // length of name
 	_      uint16
 	_      uint32
-	name   [88]byte
+	name   [maxName]byte
 }
 
 const pageSize = int(unsafe.Sizeof(page{}))

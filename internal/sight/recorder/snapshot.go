@@ -52,6 +52,23 @@ type Call struct {
 	Over   bool          `json:"over"`
 }
 
+// Trim cuts a record that a host sends to the bounds of one that was read.
+func (s *Snapshot) Trim() {
+	s.Comms = s.Comms[:min(len(s.Comms), lanes)]
+	s.Tensors = s.Tensors[:min(len(s.Tensors), tensors)]
+	all := [][]Call{s.Tensors}
+	for i := range s.Comms {
+		c := &s.Comms[i]
+		c.Calls = c.Calls[:min(len(c.Calls), history)]
+		all = append(all, c.Calls)
+	}
+	for _, calls := range all {
+		for i := range calls {
+			calls[i].Name = calls[i].Name[:min(len(calls[i].Name), maxName)]
+		}
+	}
+}
+
 // KindName returns the name of a kind of calls.
 func KindName(kind int) string {
 	names := [...]string{"", "barrier", "broadcast", "allgather", "allreduce", "reduce", "reduce-scatter", "gather",

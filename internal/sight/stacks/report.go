@@ -83,6 +83,9 @@ func (r *Rank) Trim() {
 			}
 		}
 	}
+	if r.Record != nil {
+		r.Record.Trim()
+	}
 	if r.Flight != nil {
 		r.Flight.Trim()
 	}

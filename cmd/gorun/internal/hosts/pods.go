@@ -139,9 +139,9 @@ func (p *Pods) judge(ctx context.Context) (waiting string, err error) {
 	for _, pod := range p.list {
 		switch {
 		case pod.Over:
-			over = append(over, pod.Name+": "+prose.Printable(pod.Reason))
+			over = append(over, pod.Name+": "+pod.Reason)
 		case !pod.Ready:
-			late = append(late, pod.Name+": "+prose.Printable(pod.Reason))
+			late = append(late, pod.Name+": "+pod.Reason)
 		}
 	}
 	show := "kubectl get pods -n " + p.naming.namespace + " --show-labels"
@@ -249,7 +249,7 @@ func (w *PodWatch) last(host string) (pod kube.Pod, known bool) {
 func described(pod kube.Pod) string {
 	text := "pod " + pod.Name + " on node " + pod.Node
 	if pod.Reason != "" {
-		text += ": " + prose.Printable(pod.Reason)
+		text += ": " + pod.Reason
 	}
 	return text
 }

@@ -151,6 +151,11 @@ func (h *hangReporter) watch(requests *ui.Requests) {
 	})
 }
 
+const (
+	maxPulse = 256 // bytes that tell of a rank's progress
+	spare    = 64  // ranks that may be spawned while their host is asked
+)
+
 // pulses asks all hosts whether their ranks make progress. An error means that the progress of some
 // is unknown.
 func (h *hangReporter) pulses(ctx context.Context) (all []stacks.Pulse, err error) {
@@ -162,7 +167,7 @@ func (h *hangReporter) pulses(ctx context.Context) (all []stacks.Pulse, err erro
 	defer cancel()
 	var mu sync.Mutex
 	err = each(hosts, func(s *session.Session, _ []int) error {
-		out, err := ask(ctx, s, wire.Ask{Kind: wire.AskPulse}, maxStacks)
+		out, err := ask(ctx, s, wire.Ask{Kind: wire.AskPulse}, maxPulse*(spare+len(s.Host.Ranks)+len(s.Spawned())))
 		if err != nil {
 			return err
 		}

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gorun/gorun/internal/net/untrusted"
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/sight/control"
 	"github.com/gorun/gorun/internal/sight/stacks"
@@ -20,6 +21,7 @@ import (
 const (
 	stacksLimit = 8 * time.Second // time limit of a host's answer
 	maxStacks   = 256 << 20       // bytes of a host's answer
+	maxReport   = 1 << 20         // values of a report about one rank; NCCL tells of tens of thousands of ranks
 )
 
 // look returns the stacks of ranks (none: all) in any order. The reports of a host's ranks say if
@@ -66,17 +68,35 @@ func lookAt(ctx context.Context, s *session.Session, ranks []int) (reports []sta
 	if err != nil {
 		return nil, err
 	}
-	for lines := json.NewDecoder(bytes.NewReader(out)); lines.More(); {
-		var r stacks.Rank
-		if err := lines.Decode(&r); err != nil {
+	return readReports(out, s.Host.Name, ranks)
+}
+
+// readReports reads what a host says of its ranks, of each once. It keeps no memory of what is
+// beyond the bounds of a report.
+func readReports(out []byte, host string, ranks []int) (reports []stacks.Rank, err error) {
+	awaited := map[int]bool{}
+	for _, rank := range ranks {
+		awaited[rank] = true
+	}
+	for line := range bytes.Lines(out) {
+		var told, kept stacks.Rank
+		err := untrusted.Unmarshal(line, maxReport, &told)
+		if err == nil && !awaited[told.Rank] {
+			err = fmt.Errorf("it was not asked for rank %d, or has told of it", told.Rank)
+		}
+		told.Host = host
+		told.Trim()
+		if err == nil {
+			line, err = json.Marshal(told)
+		}
+		if err == nil {
+			err = json.Unmarshal(line, &kept)
+		}
+		if err != nil {
 			return reports, fmt.Errorf("read what the host says of its ranks: %w", err)
 		}
-		if !slices.Contains(ranks, r.Rank) {
-			continue
-		}
-		r.Host = s.Host.Name
-		r.Trim()
-		reports = append(reports, r)
+		delete(awaited, told.Rank)
+		reports = append(reports, kept)
 	}
 	return reports, nil
 }

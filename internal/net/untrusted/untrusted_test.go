@@ -1,0 +1,42 @@
+package untrusted
+
+import (
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/must"
+)
+
+func TestValuesAreCounted(t *testing.T) {
+	for text, values := range map[string]int{
+		`[1, 2]`:                          3,
+		`{"a": {"b": "\"[,{", "c": [7]}}`: 5,
+		`["\\", ",,,", "\u005b"]`:         4,
+	} {
+		var got any
+		check.OK(t, Unmarshal([]byte(text), values, &got))
+		if err := Unmarshal([]byte(text), values-1, &got); err == nil || !strings.Contains(err.Error(), "values") {
+			t.Errorf("%s has more than %d values, %v", text, values-1, err)
+		}
+	}
+	for _, text := range []string{``, `"`, `"\`, `[`, `{"a`} {
+		var got any
+		check.That(t, Unmarshal([]byte(text), 9, &got) != nil, "%q is JSON", text)
+	}
+}
+
+// Many small values take no memory before they are refused.
+func TestManyValuesTakeNoMemory(t *testing.T) {
+	const most = 1 << 10
+	text := []byte("[" + strings.Repeat("{},", 1<<22) + "{}]")
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	var got []struct{ Large [100]int }
+	err := Unmarshal(text, most, &got)
+	runtime.ReadMemStats(&after)
+	must.That(t, err != nil, "they are not refused")
+	used := after.TotalAlloc - before.TotalAlloc
+	check.That(t, used < 1<<20, "they take %d MiB", used>>20)
+}
