@@ -23,6 +23,8 @@ package hostfile
 import (
 	"fmt"
 	"strings"
+
+	"github.com/gorun/gorun/internal/prose"
 )
 
 // Limits of the input. Slots are per host, after repeated mentions have been
@@ -99,11 +101,7 @@ func (e *ParseError) Error() string {
 		fmt.Fprintf(&b, ":%d", e.Col)
 	}
 	if e.Word != "" {
-		word := e.Word
-		if len(word) > 60 {
-			word = word[:60] + "..."
-		}
-		fmt.Fprintf(&b, ": %q", word)
+		fmt.Fprintf(&b, ": %q", prose.Cut(e.Word, 60))
 	}
 	return b.String() + ": " + e.Msg
 }

@@ -40,6 +40,15 @@ func List(names []string) string {
 	return strings.Join(names, ", ")
 }
 
+// Cut returns text, or its beginning and "..." if it has more than most characters.
+func Cut(text string, most int) string {
+	letters := []rune(text)
+	if len(letters) <= most {
+		return text
+	}
+	return string(letters[:max(0, most-3)]) + "..."
+}
+
 // Unique returns words without repetitions, in order.
 func Unique(words []string) (out []string) {
 	for _, w := range words {

@@ -18,6 +18,16 @@ func TestSize(t *testing.T) {
 	}
 }
 
+func TestCut(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		most int
+		want string
+	}{{"", 0, ""}, {"straße", 6, "straße"}, {"straßen", 6, "str..."}, {"日本語の名前", 5, "日本..."}, {"ab", 1, "..."}} {
+		check.Equal(t, Cut(c.text, c.most), c.want, c.text, "in", c.most)
+	}
+}
+
 func TestPrintable(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                        "",

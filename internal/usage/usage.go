@@ -5,6 +5,8 @@ package usage
 import (
 	"errors"
 	"fmt"
+
+	"github.com/gorun/gorun/internal/prose"
 )
 
 // Error is a mistake in user input with a hint. gorun exits with 2 for it.
@@ -40,9 +42,4 @@ func Hint(err error) string {
 }
 
 // Clipped shortens a long text for an error message.
-func Clipped(s string) string {
-	if len(s) > 60 {
-		return s[:60] + "..."
-	}
-	return s
-}
+func Clipped(s string) string { return prose.Cut(s, 60) }

@@ -26,7 +26,7 @@ type layer struct {
 func layers() []layer {
 	leaf := "it is a leaf, usable and testable on its own"
 	return []layer{
-		{folder: "hostfile", why: leaf},
+		{folder: "hostfile", may: []string{"internal/prose"}, why: leaf},
 		{folder: "ssh", may: []string{"internal/files/trust", "internal/prose"},
 			why: leaf + "; it knows nothing of ranks"},
 		{folder: "gpu", why: leaf},
@@ -198,7 +198,7 @@ func layers() []layer {
 			"internal/prose", "internal/files/fetch", "internal/files/relay", "internal/net/wire",
 			"internal/files/workdir", "launcher", "launcher/deliver", "launcher/route", "launcher/survey"},
 			why: "it is handed hosts and connections, and brings files there"},
-		{folder: "internal/usage", why: leaf},
+		{folder: "internal/usage", may: []string{"internal/prose"}, why: leaf},
 		{folder: "cmd/gorun/internal/mpir", may: []string{"launcher", "launcher/plan", "cmd/gorun/internal/installed"},
 			tests: []string{"hostfile"}, why: "it is told the processes of a job, and shows them in a program of C"},
 		{folder: "cmd/gorun/internal/panes", why: "it drives tmux, and is told which ranks to show"},

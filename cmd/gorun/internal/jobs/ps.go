@@ -92,7 +92,7 @@ func List(found []control.Found, older int, all bool, out io.Writer, console *ui
 	width := ui.Columns(out)
 	for line := range strings.Lines(text.String()) {
 		if line = strings.TrimSuffix(line, "\n"); width >= leastWidth {
-			line = shortened(line, width)
+			line = prose.Cut(line, width)
 		}
 		if _, err := fmt.Fprintln(out, line); err != nil {
 			return err
@@ -112,10 +112,9 @@ func rows(found []control.Found, all bool, now time.Time) [][]string {
 	}
 	for _, f := range found {
 		row := []string{f.ID, cmp.Or(f.Name, "-"), f.State, ranks(f.Job), hosts(f.Job)}
-		program := shortened(strings.Join(f.Program, " "), 40)
+		program := cell(strings.Join(f.Program, " "), 40)
 		if all {
-			row = append(row, start(f.Job), elapsed(f.Job, now), code(f.Job), program,
-				shortened(f.Cause, 200))
+			row = append(row, start(f.Job), elapsed(f.Job, now), code(f.Job), program, cell(f.Cause, 200))
 		} else {
 			row = append(row, elapsed(f.Job, now), program)
 		}
@@ -186,9 +185,5 @@ func elapsed(j control.Job, now time.Time) string {
 	return fmt.Sprintf("%d:%02d:%02d", s/3600, s/60%60, s%60)
 }
 
-func shortened(text string, most int) string {
-	if all := []rune(prose.Printable(text)); len(all) > most {
-		return string(all[:most-3]) + "..."
-	}
-	return cmp.Or(prose.Printable(text), "-")
-}
+// cell returns a text of a table, at most most characters of it.
+func cell(text string, most int) string { return cmp.Or(prose.Cut(prose.Printable(text), most), "-") }

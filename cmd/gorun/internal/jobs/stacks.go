@@ -49,6 +49,6 @@ func Stacks(ctx context.Context, place control.Place, name string, view StacksVi
 		text.Lines = usualLines - 1
 	}
 	_, err = fmt.Fprintf(out, "job %s: %s of %s\n%s", f.ID, prose.Count(len(answer.Ranks), "rank"),
-		shortened(strings.Join(f.Program, " "), 60), text.Text(answer.Ranks))
+		cell(strings.Join(f.Program, " "), 60), text.Text(answer.Ranks))
 	return err
 }

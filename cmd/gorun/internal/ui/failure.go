@@ -86,6 +86,9 @@ func (u *UI) unkillable(left []launcher.Unkillable) {
 	}
 }
 
+// mostText bounds the characters of a line of stderr, and of the error of a job.
+const mostText = 300
+
 // failure prints the first failure: rank, exit, time, the end of stderr, log file and hint. now is
 // the time when the job ended.
 func (u *UI) failure(r launcher.Result, size int, now time.Time) {
@@ -98,7 +101,7 @@ func (u *UI) failure(r launcher.Result, size int, now time.Time) {
 		lines = nil // the terminal already shows them
 	}
 	for _, line := range lines {
-		u.Notef("rank %d stderr: %s", f.Rank, shortened(line))
+		u.Notef("rank %d stderr: %s", f.Rank, prose.Cut(line, mostText))
 	}
 	if f.Log != "" {
 		u.Notef("its output is in %s", f.Log)
@@ -157,16 +160,6 @@ func Seconds(d time.Duration) string {
 	default:
 		return fmt.Sprintf("%.0f s", s)
 	}
-}
-
-// shortened cuts a line to 300 characters.
-func shortened(line string) string {
-	const most = 300
-	text := []rune(line)
-	if len(text) <= most {
-		return line
-	}
-	return string(text[:most]) + " ..."
 }
 
 // failureHint returns a likely reason or remedy for a failure, or "".
@@ -261,12 +254,12 @@ func (o Outcome) Code() int {
 	return o.Result.Code()
 }
 
-// Reason returns a reason of a failed job in at most 300 characters, or "".
+// Reason returns a reason of a failed job, or "".
 func (o Outcome) Reason() string {
 	r := o.Result
 	switch {
 	case o.Err != nil:
-		return shortened(o.Err.Error()) // thousands of hosts may fail, each for its own reason
+		return prose.Cut(o.Err.Error(), mostText) // thousands of hosts may fail, each for its own reason
 	case r.Stopped != launcher.NotStopped:
 		return "stopped by " + r.Stopped.String()
 	case r.Cause != nil:
