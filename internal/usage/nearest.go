@@ -10,9 +10,8 @@ import (
 //go:embed synonyms.txt
 var synonyms string
 
-// Nearest returns the candidate that a user who typed word probably meant, or "": a synonym of
-// word, else the most similar one if few letters differ, else the shortest that begins with a long
-// word.
+// Nearest returns the candidate that a user who typed word probably meant, or "": word itself, a
+// synonym of it, or what is [Similar].
 func Nearest(word string, candidates []string) string {
 	if slices.Contains(candidates, word) {
 		return word
@@ -23,10 +22,18 @@ func Nearest(word string, candidates []string) string {
 			return name
 		}
 	}
+	return Similar(word, candidates)
+}
+
+// Similar returns the candidate whose letters differ least from those of word if few do, of equal
+// ones one that begins with it, else the shortest that begins with a long word, or is a short one
+// without its last letter; "": none.
+func Similar(word string, candidates []string) string {
 	best := ""
 	bestDistance := mistypes(word) + 1
 	for _, c := range candidates {
-		if d := editDistance(word, c); d < bestDistance {
+		d := editDistance(word, c)
+		if d < bestDistance || d == bestDistance && best != "" && strings.HasPrefix(c, word) {
 			best = c
 			bestDistance = d
 		}
@@ -34,10 +41,12 @@ func Nearest(word string, candidates []string) string {
 	return cmp.Or(best, shortestWithPrefix(word, candidates))
 }
 
-// shortestWithPrefix returns the shortest candidate that begins with word, or "" for short words.
+// shortestWithPrefix returns the shortest candidate that begins with word, or "". A short word may
+// lack one letter only.
 func shortestWithPrefix(word string, candidates []string) (shortest string) {
 	for _, c := range candidates {
-		if len(word) > 3 && strings.HasPrefix(c, word) && (shortest == "" || len(c) < len(shortest)) {
+		long := len(word) > 3 || len(word) > 1 && len(c) == len(word)+1
+		if long && strings.HasPrefix(c, word) && (shortest == "" || len(c) < len(shortest)) {
 			shortest = c
 		}
 	}

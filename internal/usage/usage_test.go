@@ -22,7 +22,7 @@ func TestMistakes(t *testing.T) {
 
 func TestNearest(t *testing.T) {
 	names := []string{"hosts", "hostfile", "timeout", "start-timeout", "no-oversubscribe", "dry-run", "verbose",
-		"stdin"}
+		"stdin", "all", "log", "loss"}
 	for word, want := range map[string]string{
 		"hostfle":                   "hostfile",
 		"host-file":                 "hostfile",
@@ -39,6 +39,9 @@ func TestNearest(t *testing.T) {
 		"stdni":                     "stdin",
 		"drain":                     "",
 		"std":                       "",
+		"al":                        "all",
+		"los":                       "loss",
+		"a":                         "",
 		"host":                      "hosts",
 		"nodes":                     "hosts",
 		"plan":                      "dry-run",

@@ -96,5 +96,5 @@ func lookPath(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return lookup.Find(name, dir, "")
+	return lookup.Place{Dir: dir}.Find(name, "")
 }

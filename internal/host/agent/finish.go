@@ -57,8 +57,10 @@ func (a *agent) errandHost() errand.Host {
 		SignalProcess: func(id uint32, signal syscall.Signal) {
 			a.procs.signal(processKey{errandProcess, int(id)}, signal)
 		},
-		PID:  a.procs.pid,
-		Find: lookup.Find,
+		PID: a.procs.pid,
+		Find: func(name, dir, path string) (string, error) {
+			return lookup.Place{Dir: dir}.Find(name, path)
+		},
 		GPUs: a.host.HasGPUs,
 		Start: func(p errand.Process) error {
 			return a.procs.start(startRequest{

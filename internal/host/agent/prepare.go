@@ -17,10 +17,10 @@ import (
 
 // program is a program of the job, as ranks of this host run it.
 type program struct {
-	path string
-	argv []string
-	dir  string
-	env  map[string]string // variables that are the same for all ranks
+	path  string
+	argv  []string
+	place lookup.Place
+	env   map[string]string // variables that are the same for all ranks
 	// singularity is whether variables reach the ranks through a container.
 	singularity bool
 	// withoutFiles is whether ranks are in a container that inherits no open files.
@@ -86,19 +86,23 @@ func checkElastic(job wire.Job) error {
 
 // prepareProgram checks one program of a job.
 func prepareProgram(w wire.Program, job wire.Job, inherited []string) (program, error) {
-	p := program{argv: slices.Clone(w.Argv), dir: string(w.Wdir), env: baseEnv(inherited, job, w)}
+	p := program{
+		argv:  slices.Clone(w.Argv),
+		place: lookup.Place{Dir: string(w.Wdir), Hosts: job.Hosts > 1 || job.Host != "localhost"},
+		env:   baseEnv(inherited, job, w),
+	}
 	if len(p.argv) == 0 || p.argv[0] == "" {
 		return p, wire.Refusef(2, "", "no program was given")
 	}
 	p.argv[0] = wire.ForArch(goruntime.GOARCH, p.argv[0])
-	if err := lookup.CheckDir(p.dir); err != nil {
+	if err := p.place.CheckDir(); err != nil {
 		var no *wire.Refuse
 		if len(job.Shares) > 1 && errors.As(err, &no) { // say which program's directory it is
 			no.What = p.argv[0] + ": " + no.What
 		}
 		return p, err
 	}
-	p.env["PWD"] = p.dir
+	p.env["PWD"] = p.place.Dir
 	runtime := rankenv.FindContainer(p.argv).Runtime
 	p.singularity = runtime == rankenv.Singularity
 	p.withoutFiles = runtime != rankenv.Singularity && runtime != rankenv.NoRuntime
@@ -113,7 +117,7 @@ func prepareProgram(w wire.Program, job wire.Job, inherited []string) (program, 
 // find returns the path of the program that argv begins with, to be run in p's environment and
 // directory.
 func (p program) find(argv []string) (path string, err error) {
-	if path, err = lookup.Find(argv[0], p.dir, p.env["PATH"]); err == nil {
+	if path, err = p.place.Find(argv[0], p.env["PATH"]); err == nil {
 		err = seat.CheckSize(path, argv, p.env, seat.StackLimit())
 	}
 	return path, err

@@ -135,7 +135,7 @@ func TestPrepare(t *testing.T) {
 	programs, err := prepare(job, []string{"PATH=/no/such", "PWD=/elsewhere"})
 	must.OK(t, err)
 	if p := programs[0]; p.path != dir+"/bin/tool" || !slices.Equal(p.argv, []string{"tool", "\xff", ""}) ||
-		p.dir != dir || p.env["PWD"] != dir {
+		p.place.Dir != dir || p.env["PWD"] != dir {
 		t.Errorf("%+v, %v", p, err)
 	}
 	for name, argv := range map[string]wire.Texts{"none": nil, "an empty name": {"", "x"}} {

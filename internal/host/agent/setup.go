@@ -197,7 +197,7 @@ func (s *setup) prepareJob(ctx context.Context) (err error) {
 	}
 	var need wire.Need
 	for i, p := range s.programs {
-		s.programs[i].mpi = services.FindMPI(ctx, s.job, p.path, p.argv, p.dir, p.env)
+		s.programs[i].mpi = services.FindMPI(ctx, s.job, p.path, p.argv, p.place.Dir, p.env)
 		s.programs[i].mpi.AddTo(&need, p.withoutFiles)
 	}
 	if err := s.askMPI(need); err != nil {

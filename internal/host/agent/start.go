@@ -11,7 +11,6 @@ import (
 
 	"github.com/gorun/gorun/internal/host/contain"
 	"github.com/gorun/gorun/internal/host/errand"
-	"github.com/gorun/gorun/internal/host/lookup"
 	"github.com/gorun/gorun/internal/host/seat"
 	"github.com/gorun/gorun/internal/host/services"
 	"github.com/gorun/gorun/internal/net/wire"
@@ -77,7 +76,7 @@ func (s *starter) startOne(rank int, p *program, place rankenv.Rank) {
 		if tool := s.tools[rank].Path; tool != "" {
 			path = tool
 		}
-		s.fail(rank, lookup.Explain(path, p.dir, err))
+		s.fail(rank, p.place.Explain(path, err))
 		return
 	}
 	s.running[rank] = p
@@ -155,7 +154,7 @@ func (s *starter) startRank(rank int, p *program, place rankenv.Rank) (err error
 		key:      processKey{rankProcess, rank},
 		path:     p.path,
 		argv:     p.argv,
-		dir:      p.dir,
+		dir:      p.place.Dir,
 		env:      append(env, contain.Variable+"="+s.guard.String()),
 		cpus:     p.seatOf(place.LocalRank).CPUs,
 		files:    files,

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/gorun/gorun/internal/host/contain"
-	"github.com/gorun/gorun/internal/host/lookup"
 	"github.com/gorun/gorun/internal/host/services"
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/rankenv"
@@ -129,8 +128,8 @@ func (p *program) spawned(asked wire.SpawnProgram) (*program, error) {
 	q.env = maps.Clone(p.env)
 	q.seats = nil
 	if asked.Dir != "" {
-		q.dir = string(asked.Dir)
-		q.env["PWD"] = q.dir
+		q.place.Dir = string(asked.Dir)
+		q.env["PWD"] = q.place.Dir
 	}
 	for _, kv := range asked.Env {
 		if name, value, _ := strings.Cut(kv, "="); !rankenv.Stale(name) {
@@ -142,7 +141,7 @@ func (p *program) spawned(asked wire.SpawnProgram) (*program, error) {
 
 // look finds the program.
 func (p *program) look() (err error) {
-	if err = lookup.CheckDir(p.dir); err == nil {
+	if err = p.place.CheckDir(); err == nil {
 		p.path, err = p.find(p.argv)
 	}
 	return err

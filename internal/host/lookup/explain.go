@@ -15,21 +15,21 @@ import (
 	"github.com/gorun/gorun/internal/prose"
 )
 
-// Explain returns why a program did not start, as a *[wire.Refuse]: by what the system said, err,
-// by its working directory ("": that of this process) and by its file. path is absolute.
-func Explain(path, dir string, err error) error {
+// Explain returns why a program did not start at p, as a *[wire.Refuse]: by what the system said,
+// err, by its working directory and by its file. path is absolute.
+func (p Place) Explain(path string, err error) error {
 	var no syscall.Errno
 	if errors.As(err, &no) {
 		if short := exhausted(no); short != "" {
 			return wire.Refusef(wire.CodeHostFailed, short, "start %s: %v", path, no)
 		}
 	}
-	if dir != "" {
-		if err := CheckDir(dir); err != nil {
+	if p.Dir != "" {
+		if err := p.CheckDir(); err != nil {
 			return err
 		}
 	}
-	if err := check(path, dir); err != nil {
+	if err := p.check(path); err != nil {
 		return err
 	}
 	code := wire.CodeNotExecutable
@@ -51,11 +51,11 @@ func Explain(path, dir string, err error) error {
 func exhausted(no syscall.Errno) string {
 	switch no {
 	case syscall.EAGAIN:
-		return "the user has too many processes there, or the cgroup has: ulimit -u, and pids.max of the cgroup"
+		return "the user has too many processes, or the cgroup has: ulimit -u, and pids.max of the cgroup"
 	case syscall.ENOMEM:
-		return "memory or its limit is used up there: free -h, ulimit -v, and memory.max of the cgroup"
+		return "memory or its limit is used up: free -h, ulimit -v, and memory.max of the cgroup"
 	case syscall.EMFILE:
-		return "too few files may be open there: ulimit -n, in limits.conf or the start file of the login shell"
+		return "too few files may be open: ulimit -n, in limits.conf or the start file of the login shell"
 	case syscall.ENFILE:
 		return "the host has too many open files: sysctl fs.file-nr fs.file-max"
 	}
@@ -75,25 +75,26 @@ func refused(no syscall.Errno, path string) string {
 	case syscall.EPERM, syscall.EACCES:
 		return "a security module or a mount option forbids it: ask the host's administrator, or put it elsewhere"
 	case syscall.EIO, syscall.ESTALE:
-		return "its file system does not answer properly there: try cat " + prose.Quoted(path) + " >/dev/null"
+		return "its file system does not answer properly: try cat " + prose.Quoted(path) + " >/dev/null"
 	}
 	return ""
 }
 
-// check returns why the file of a program cannot be started in dir, as far as it tells without a
-// try.
-func check(full, dir string) error { return checkAs("the program "+full, full, dir, mostInterpreters) }
+// check returns why the file of a program cannot be started at p, as far as it tells without a try.
+func (p Place) check(full string) error {
+	return p.checkAs("the program "+full, full, mostInterpreters)
+}
 
 // mostInterpreters is how many scripts the kernel follows, each of which is the interpreter of the
 // one before.
 const mostInterpreters = 5
 
 // checkAs is check for a program that is called name in messages.
-func checkAs(name, full, dir string, most int) error {
+func (p Place) checkAs(name, full string, most int) error {
 	info, err := os.Stat(full)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return missing(name, full)
+		return p.missing(name, full)
 	case err != nil:
 		return unusable(name, full, err)
 	case info.IsDir():
@@ -112,7 +113,7 @@ func checkAs(name, full, dir string, most int) error {
 			"%s is cut off: it has %d bytes of %d", full, i.size, i.size+lacks)
 	}
 	if loader := i.loader; loader != "" {
-		if _, err := os.Stat(below(dir, loader)); errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat(p.below(loader)); errors.Is(err, fs.ErrNotExist) {
 			return wire.Refusef(wire.CodeNotFound, loaderRemedy(loader), "%s needs the loader %s, which does not exist",
 				full, loader)
 		}
@@ -120,12 +121,12 @@ func checkAs(name, full, dir string, most int) error {
 	if interpreter == "" || most == 0 {
 		return nil
 	}
-	return checkInterpreter(full, interpreter, words, dir, most)
+	return p.checkInterpreter(full, interpreter, words, most)
 }
 
 // checkInterpreter returns why the interpreter that a script names cannot be started.
-func checkInterpreter(script, interpreter, words, dir string, most int) error {
-	at := below(dir, interpreter)
+func (p Place) checkInterpreter(script, interpreter, words string, most int) error {
+	at := p.below(interpreter)
 	name := fmt.Sprintf("the interpreter %q of %s", interpreter, script)
 	switch here := exists(at); {
 	case !here && strings.HasSuffix(interpreter, "\r"),
@@ -136,10 +137,10 @@ func checkInterpreter(script, interpreter, words, dir string, most int) error {
 		return wire.Refusef(wire.CodeNotFound, "name it by its path, or by env: #!/usr/bin/env "+interpreter,
 			"%s is no path", name)
 	case !here:
-		return wire.Refusef(wire.CodeNotFound, "install it there, or name the interpreter on the command line",
+		return wire.Refusef(wire.CodeNotFound, "install it, or name the interpreter on the command line",
 			"%s does not exist", name)
 	}
-	return checkAs(name, at, dir, most-1)
+	return p.checkAs(name, at, most-1)
 }
 
 // loaderRemedy returns what to do where a loader of dynamically linked programs is missing.
@@ -154,15 +155,18 @@ func loaderRemedy(loader string) string {
 }
 
 // missing says that a program does not exist, or what its link leads to.
-func missing(name, full string) error {
+func (p Place) missing(name, full string) error {
 	if to, err := os.Readlink(full); err == nil {
-		return wire.Refusef(wire.CodeNotFound,
-			"copy the file there, too, or let the link lead to one that all hosts share",
+		return wire.Refusef(wire.CodeNotFound, p.hint("put the file there, or correct the link",
+			"copy the file there, too, or let the link lead to one that all hosts share"),
 			"%s is a link to %s, which does not exist", name, to)
 	}
-	return wire.Refusef(wire.CodeNotFound,
-		"check its path, which must exist on every host; --stage . brings the working directory there",
-		"%s does not exist", name)
+	hint := p.hint("check its path",
+		"check its path, which must exist on every host; --stage . brings the working directory there")
+	if like := similar(filepath.Dir(full), filepath.Base(full)); like != "" {
+		hint = didYouMean(filepath.Join(filepath.Dir(full), like))
+	}
+	return wire.Refusef(wire.CodeNotFound, hint, "%s does not exist", name)
 }
 
 // unusable says why a path cannot be followed.
@@ -210,9 +214,11 @@ func notExecutable(full, interpreter string, info fs.FileInfo) error {
 		"%s is not executable", full)
 }
 
-// CheckDir returns an error if a program cannot start in a working directory.
-func CheckDir(dir string) error {
-	hint := "create it there, or name one that exists on every host with --wdir"
+// CheckDir returns an error if a program cannot start in the working directory of p.
+func (p Place) CheckDir() error {
+	dir := p.Dir
+	hint := p.hint("create it, or name another with --wdir",
+		"create it there, or name one that exists on every host with --wdir")
 	info, err := os.Stat(dir)
 	folder := ""
 	if errors.Is(err, fs.ErrPermission) {
@@ -242,12 +248,12 @@ func exists(path string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// below returns a path as the kernel follows it from dir.
-func below(dir, path string) string {
+// below returns a path as the kernel follows it from p's directory.
+func (p Place) below(path string) string {
 	if filepath.IsAbs(path) {
 		return path
 	}
-	return filepath.Join(dir, path)
+	return filepath.Join(p.Dir, path)
 }
 
 // cause strips the operation and path from err, which the sentence around it names.

@@ -22,14 +22,14 @@ import (
 
 // start starts a program as an agent does, and returns why that failed.
 func start(path, dir string, argv ...string) error {
-	full, err := Find(path, dir, "")
+	full, err := Place{Dir: dir}.Find(path, "")
 	if err != nil {
 		return err
 	}
 	attr := &syscall.ProcAttr{Dir: dir, Env: []string{"PATH=/usr/bin:/bin"}, Files: []uintptr{0, 2, 2}}
 	pid, err := syscall.ForkExec(full, append([]string{full}, argv...), attr)
 	if err != nil {
-		return Explain(full, dir, err)
+		return Place{Dir: dir}.Explain(full, err)
 	}
 	var status syscall.WaitStatus
 	if _, err := syscall.Wait4(pid, &status, 0, nil); err != nil || status != 0 {
@@ -201,13 +201,13 @@ func TestStartsThatAnotherUserMayNotMake(t *testing.T) {
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
 			asNobody(t, func() {
-				err := CheckDir(tc.dir)
+				err := Place{Dir: tc.dir}.CheckDir()
 				if err == nil {
 					err = start(tc.path, tc.dir)
 				}
 				expect(t, err, tc.code, tc.what, tc.mend)
 				// The agent's check may be older than the change that forbids the start.
-				expect(t, Explain(tc.path, tc.dir, syscall.EACCES), tc.code, tc.what, tc.mend)
+				expect(t, Place{Dir: tc.dir}.Explain(tc.path, syscall.EACCES), tc.code, tc.what, tc.mend)
 			})
 			if out, err := exec.Command("sh", "-c", tc.mend).CombinedOutput(); err != nil {
 				t.Fatalf("%s: %v\n%s", tc.mend, err, out)
@@ -264,12 +264,12 @@ func TestExplainedErrors(t *testing.T) {
 		syscall.EAGAIN: {125, "ulimit -u"}, syscall.ENOMEM: {125, "memory.max"}, syscall.EMFILE: {125, "ulimit -n"},
 		syscall.ENFILE: {125, "fs.file-max"}, syscall.ENOENT: {127, ""}, syscall.ENXIO: {126, ""},
 	} {
-		expect(t, Explain(path, dir, &os.PathError{Op: "fork/exec", Path: path, Err: no}), want.code,
+		expect(t, Place{Dir: dir}.Explain(path, &os.PathError{Op: "fork/exec", Path: path, Err: no}), want.code,
 			"start "+path+": "+no.Error(), want.hint)
 	}
-	expect(t, Explain(path, "", errors.New("bind it")), 126, "start "+path+": bind it", "")
+	expect(t, Place{}.Explain(path, errors.New("bind it")), 126, "start "+path+": bind it", "")
 	must.OK(t, os.Symlink("/no/such", filepath.Join(dir, "link")))
-	expect(t, start("./link", dir), 127, dir+"/link is a link to /no/such, which does not exist", "copy the file")
+	expect(t, start("./link", dir), 127, dir+"/link is a link to /no/such, which does not exist", "put the file there")
 	must.OK(t, unix.Mkfifo(filepath.Join(dir, "fifo"), 0o755))
 	expect(t, start("./fifo", dir), 126, dir+"/fifo is no regular file", "name a program")
 }

@@ -2,12 +2,16 @@ package lookup
 
 import (
 	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/files"
+	"github.com/gorun/gorun/internal/test/must"
+	"github.com/gorun/gorun/internal/usage"
 )
 
 func TestFind(t *testing.T) {
@@ -37,14 +41,22 @@ func TestFind(t *testing.T) {
 		{"a file that is not executable", "./data", "", "", 126, "is not executable", "chmod +x " + dir + "/data"},
 		{"a directory", "./sub", "", "", 126, "is a directory, not a program", dir + "/sub/train"},
 		{"a name in no PATH", "nope", "/no/such", "", 127, `the program "nope" was not found in PATH`,
-			"add its folder to PATH, which ranks get from here: /no/such"},
+			"give its path, or add its folder to PATH"},
+		{"a mistyped name", "tol", "/no/such:" + dir + "/bin2:" + dir + "/sub", "", 127, "was not found in PATH",
+			"did you mean tool?"},
+		{"a name that is like one of no program", "onl", dir + "/noexec:" + dir + "/bin", "", 127,
+			"was not found in PATH", "give its path"},
+		{"a mistyped name of the working directory", "prgo", "/no/such", "", 127, "was not found in PATH",
+			"did you mean ./prog?"},
+		{"a mistyped path", "./sub/onyl", "", "", 127, "/sub/onyl does not exist",
+			"did you mean " + dir + "/sub/only?"},
 		{"a name that is in the working directory", "prog", "/no/such", "", 127, "was not found", "write ./prog"},
 		{"a name that is found but not executable", "denied", dir + "/noexec:/no/such", "", 126,
 			dir + "/noexec/denied is not executable", "chmod +x"},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
-			got, err := Find(tc.program, dir, tc.path)
+			got, err := Place{Dir: dir}.Find(tc.program, tc.path)
 			if tc.want != "" {
 				if err != nil || got != filepath.Join(dir, tc.want) {
 					t.Errorf("%s, %v; want %s", got, err, tc.want)
@@ -58,8 +70,36 @@ func TestFind(t *testing.T) {
 			}
 		})
 	}
-	if got, err := Find("sh", dir, ""); err != nil || !strings.HasSuffix(got, "/bin/sh") {
+	if got, err := (Place{Dir: dir}).Find("sh", ""); err != nil || !strings.HasSuffix(got, "/bin/sh") {
 		t.Errorf("without any PATH sh is %q, %v", got, err)
+	}
+}
+
+// Hints about this machine alone do not speak of hosts.
+func TestHintsForHosts(t *testing.T) {
+	dir := t.TempDir()
+	must.OK(t, os.Symlink("/no/such", filepath.Join(dir, "link")))
+	find := func(name string) func(Place) error {
+		return func(p Place) error {
+			_, err := p.Find(name, "/no/such")
+			return err
+		}
+	}
+	for _, c := range []struct {
+		refusal func(Place) error
+		dir     string
+		host    string // part of the hint about a host
+	}{
+		{find("./nope"), dir, "every host; --stage ."},
+		{find("./link"), dir, "that all hosts share"},
+		{find("nope"), dir, "which ranks get from here"},
+		{Place.CheckDir, dir + "/nope", "exists on every host with --wdir"},
+	} {
+		host := usage.Hint(c.refusal(Place{Dir: c.dir, Hosts: true}))
+		alone := usage.Hint(c.refusal(Place{Dir: c.dir}))
+		check.That(t, strings.Contains(host, c.host), "of a host: %s, want %s", host, c.host)
+		check.That(t, alone != "" && !strings.Contains(alone, "host") && !strings.Contains(alone, "from here"),
+			"of this machine alone: %s", alone)
 	}
 }
 
@@ -97,7 +137,7 @@ func TestCheckDir(t *testing.T) {
 		dir + "/file":     "the working directory " + dir + "/file is not a directory",
 		dir + "/file/sub": "the working directory " + dir + "/file/sub cannot be used: not a directory",
 	} {
-		err := CheckDir(name)
+		err := Place{Dir: name}.CheckDir()
 		if want == "" && err == nil {
 			continue
 		}

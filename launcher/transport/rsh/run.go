@@ -52,7 +52,7 @@ func (h *Host) Run(ctx context.Context, argv []string, stdin io.Reader, stdout, 
 		return err
 	}
 	if err := cmd.Start(); err != nil {
-		return lookup.Explain(program, "", err)
+		return lookup.Place{}.Explain(program, err)
 	}
 	go func() {
 		if stdin != nil {

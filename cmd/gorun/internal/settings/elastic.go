@@ -112,10 +112,11 @@ func unstartable(line string, failed error) error {
 		!strings.Contains(words[0], "/") {
 		return nil
 	}
-	path, err := lookup.Find(words[0], dir, "")
+	place := lookup.Place{Dir: dir}
+	path, err := place.Find(words[0], "")
 	const refused = "Exec format error" // all shells print the text of ENOEXEC
 	if err == nil && strings.Contains(failed.Error(), refused) {
-		return lookup.Explain(path, dir, syscall.ENOEXEC)
+		return place.Explain(path, syscall.ENOEXEC)
 	}
 	return err
 }
