@@ -33,6 +33,22 @@ func TestMistakes(t *testing.T) {
 	})
 }
 
+// Each flag of each command is named when its last letter is left out.
+func TestMistypedFlagsOfCommands(t *testing.T) {
+	environ.Quiet(t)
+	root := quietCall("gorun").root
+	for _, cmd := range root.Commands() {
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			typed := f.Name[:len(f.Name)-1]
+			if len(typed) < 2 || root.Flags().Lookup(f.Name) != nil { // those of runs have other rules
+				return
+			}
+			_, err := quietCall("gorun", cmd.Name(), "--"+typed).parse()
+			check.Equal(t, usage.Hint(err), "did you mean --"+f.Name+"?", "gorun", cmd.Name(), "--"+typed)
+		})
+	}
+}
+
 // seen is the request of a command line.
 func seen(t *testing.T, argv ...string) (o settings.Options, flags *pflag.FlagSet, program []string,
 	line dialect.Line) {

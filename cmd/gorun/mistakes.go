@@ -169,16 +169,24 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 	if !errors.As(err, &unknown) {
 		return err
 	}
-	var names []string
-	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	dashes := "--"
 	name := unknown.GetSpecifiedName()
-	hint := cmd.CommandPath() + " --help lists its flags"
-	dashes := "-"
-	if len(name) > 1 {
-		dashes = "--"
-		if near := usage.Nearest(name, names); near != "" {
-			hint = "did you mean --" + near + "?"
+	word := name
+	if letters := unknown.GetSpecifiedShortnames(); letters != "" { // all from the unknown one on
+		dashes = "-"
+		word, _, _ = strings.Cut(letters, "=")
+	}
+	var names []string
+	near := ""
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		names = append(names, f.Name)
+		if dashes == "-" && len(word) > 1 && strings.HasSuffix(f.Name, word) { // -follow, of which -f is known
+			near = f.Name
 		}
+	})
+	hint := cmd.CommandPath() + " --help lists its flags"
+	if near = cmp.Or(near, usage.Nearest(word, names)); near != "" {
+		hint = "did you mean --" + near + "?"
 	}
 	return usage.Errorf(hint, "unknown flag %s%s", dashes, name)
 }

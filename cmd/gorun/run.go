@@ -48,13 +48,13 @@ job, shows their output, and takes them all down when one fails.`,
 	}
 	root.Flags().SetInterspersed(false)
 	c.takeJobFlags(root, c, settings.Programs)
+	root.SetFlagErrorFunc(wrongFlag) // also of the commands below it
 	root.SetOut(call.plain)
 	root.SetErr(ui.Plain(call.stderr))
 	root.AddCommand(newBench(call), newGPUs(call), newHosts(call), newDoctor(call), newUp(call), newCopy(call),
 		newConfig(call), newVersion(call), newCompat(call), newMan(call))
 	for _, cmd := range []*cobra.Command{newDown(call), newPs(call), newLogs(call), newAttach(call), newWait(call),
 		newKill(call), newExec(call), newForward(call), newStacks(call), newTop(call), newReport(call)} {
-		cmd.SetFlagErrorFunc(wrongFlag)
 		root.AddCommand(cmd)
 	}
 	root.InitDefaultCompletionCmd()
