@@ -57,7 +57,8 @@ func (o *benchOptions) addFlags(flags *pflag.FlagSet) {
 		"also time one plain TCP connection between two hosts, in turns with the collective")
 	flags.BoolVar(&o.percentiles, "percentiles", false, "also print median, 99th percentile and maximum")
 	flags.BoolVar(&o.json, "json", false, "print JSON lines instead of a table")
-	flags.StringVar(&o.plot, "plot", "", "also plot bus bandwidth by size, beside that of --wire, to this SVG file")
+	flags.StringVar(&o.plot, "plot", "", "also plot bus bandwidth by size, beside that of --wire, to this file: "+
+		"a PNG if its name ends with .png, else an SVG")
 	flags.StringArrayVar(&o.against, "against", nil,
 		"a file with the output of gorun bench or nccl-tests, whose curve --plot draws too")
 }
@@ -79,18 +80,23 @@ func (o *benchOptions) options(collective string) (bench.Options, error) {
 	}
 	switch names := bench.Collectives(); {
 	case !slices.Contains(names, collective):
-		return opts, usage.Errorf("choose "+strings.Join(names, ", "), "unknown benchmark %q", collective)
+		hint := "choose " + strings.Join(names, ", ")
+		if near := usage.Nearest(collective, names); near != "" {
+			hint = "did you mean " + near + "?"
+		}
+		return opts, usage.Errorf(hint, "unknown benchmark %q", collective)
 	case o.min < 1 || o.max < o.min:
-		return opts, usage.Errorf("", "--min %d --max %d: sizes start at 1 byte and --max is at least --min", o.min,
-			o.max)
+		return opts, usage.Errorf("for example --min 8 --max 64M",
+			"--min %d --max %d: sizes start at 1 byte and --max is at least --min", o.min, o.max)
 	case o.factor < 2:
-		return opts, usage.Errorf("", "--stepfactor %d: it must be at least 2", o.factor)
+		return opts, usage.Errorf("for example --stepfactor 4", "--stepfactor %d: it must be at least 2", o.factor)
 	case len(o.against) > 0 && o.plot == "":
 		return opts, usage.Errorf("add --plot FILE.svg", "--against %s: there is no plot to draw it in", o.against[0])
 	case o.streams < 1:
-		return opts, usage.Errorf("", "--streams %d: it must be at least 1", o.streams)
+		return opts, usage.Errorf("for example --streams 2", "--streams %d: it must be at least 1", o.streams)
 	case !slices.Contains([]string{"auto", "shm", "tcp"}, o.transport):
-		return opts, usage.Errorf("", "--transport %q: it must be auto, shm or tcp", o.transport)
+		return opts, usage.Errorf("for example --transport tcp",
+			"--transport %q: it must be auto, shm or tcp", o.transport)
 	}
 	if err := opts.Check(); err != nil {
 		return opts, usage.Errorf("see gorun bench --help", "%w", err)
@@ -149,7 +155,7 @@ carries by time.`,
   gorun bench alltoall -np 2 --transport tcp --streams 2
   gorun bench allreduce -np 8 --device cuda
   gorun bench allreduce -np 8 -H f1:4,f2:4 --max 256M --plot allreduce.svg
-  gorun bench allreduce -np 8 --plot both.svg --against nccl.txt`,
+  gorun bench allreduce -np 8 --plot both.png --against nccl.txt`,
 		Args:      oneArgument(bench.Collectives()),
 		ValidArgs: bench.Collectives(),
 	}

@@ -1,12 +1,16 @@
 package chart
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/xml"
 	"errors"
 	"fmt"
+	"image"
+	"image/color"
+	"image/png"
 	"io"
 	"math"
 	"os"
@@ -53,6 +57,52 @@ func TestPlotIsWellFormed(t *testing.T) {
 				t.Errorf("%d series have %d lines of a legend", len(s), n)
 			}
 		}
+	}
+}
+
+// A picture in pixels has what the SVG has: its proportions, every line in its colour from its
+// first point to its last, dashes with gaps, and letters beside both axes.
+func TestPicturesInPixels(t *testing.T) {
+	ends := []Point{{X: 1, Y: 100}, {X: 16, Y: 10}, {X: 256, Y: 100}}
+	plot := BySize("title", "bus bandwidth", Durations(), []Series{{Name: "whole", Points: ends},
+		{Name: "dashed", Points: []Point{{X: 1, Y: 1}, {X: 256, Y: 1}}, Dashed: true}})
+	svg := string(must.Get(plot.Picture("plot.svg"))(t))
+	check.Equal(t, svg, string(plot.SVG()))
+	img := must.Get(png.Decode(bytes.NewReader(must.Get(plot.Picture("plot.PNG"))(t))))(t)
+	f := plot.frame()
+	check.Equal(t, img.Bounds().Size(), image.Pt(int(math.Ceil(density*f.width)), int(density*f.height)))
+	is := func(x, y float64, want color.NRGBA) bool {
+		return color.NRGBAModel.Convert(img.At(int(density*x), int(density*y))) == want
+	}
+	blue := color.NRGBA{0, 0x72, 0xb2, 0xff}
+	orange := color.NRGBA{0xd5, 0x5e, 0, 0xff}
+	check.That(t, is(f.left+.2*f.innerWidth(), f.top+.2*f.innerHeight(), blue), "no line")
+	gaps := 0
+	for x := f.left + 1; x < f.width-f.right; x++ {
+		y := f.height - f.bottom
+		if is(x, y, orange) != is(x-1, y, orange) {
+			gaps++
+		}
+	}
+	check.That(t, gaps > 40 && gaps < 120, "%d ends of dashes", gaps)
+	dark := func(left, top, right, bottom float64) (n int) {
+		for y := top; y < bottom; y += .5 {
+			for x := left; x < right; x += .5 {
+				if is(x, y, color.NRGBA{A: 0xff}) {
+					n++
+				}
+			}
+		}
+		return n
+	}
+	for name, part := range map[string][4]float64{
+		"the title":        {f.left, 0, f.width, f.top},
+		"the vertical":     {0, f.top, 24, f.height},
+		"its ticks":        {f.left - 60, f.top, f.left, f.height},
+		"the horizontal":   {f.left, f.height - 24, f.width, f.height},
+		"the legend's own": {f.width - f.right + 34, f.top, f.width, f.height},
+	} {
+		check.That(t, dark(part[0], part[1], part[2], part[3]) > 20, "no letters: %s", name)
 	}
 }
 

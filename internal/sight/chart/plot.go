@@ -2,9 +2,8 @@ package chart
 
 import (
 	"cmp"
-	"fmt"
+	"image/color"
 	"slices"
-	"strings"
 	"unicode/utf8"
 )
 
@@ -58,6 +57,17 @@ func (f frame) innerHeight() float64 { return f.height - f.top - f.bottom }
 
 // SVG returns the chart as a standalone picture.
 func (p Plot) SVG() HTML {
+	f := p.frame()
+	to := &svg{}
+	p.draw(f, to)
+	return Format(`<svg xmlns="http://www.w3.org/2000/svg" width="%v" height="%v" font-family="sans-serif" font-size="12">
+<rect width="100%%" height="100%%" fill="white"/><text x="%v" y="24" font-size="15">%s</text>
+%s</svg>
+`, f.width, f.height, f.left, p.Title, join(to.parts))
+}
+
+// frame returns the size of a standalone picture.
+func (p Plot) frame() frame {
 	const letter = 7.0 // width of a character
 	longest := 0
 	for _, s := range p.Series {
@@ -76,10 +86,7 @@ func (p Plot) SVG() HTML {
 		f.width += f.right
 	}
 	f.width = max(f.width, f.left+9*float64(utf8.RuneCountInString(p.Title)))
-	return Format(`<svg xmlns="http://www.w3.org/2000/svg" width="%v" height="%v" font-family="sans-serif" font-size="12">
-<rect width="100%%" height="100%%" fill="white"/><text x="%v" y="24" font-size="15">%s</text>
-%s</svg>
-`, f.width, f.height, f.left, p.Title, p.draw(f))
+	return f
 }
 
 // draft is the drawing of a Figure where no script runs.
@@ -102,8 +109,10 @@ func (p Plot) draft() HTML {
 		s.Points = thin(s.Points)
 		few.Series = append(few.Series, s)
 	}
+	to := &svg{}
+	few.draw(f, to)
 	return Format(`<svg viewBox="0 0 %v %v" role="img" aria-label="%s">
-%s</svg>`, f.width, f.height, cmp.Or(p.Text, p.Title), few.draw(f))
+%s</svg>`, f.width, f.height, cmp.Or(p.Text, p.Title), join(to.parts))
 }
 
 // thin returns at most some dozens of points, the last among them.
@@ -116,7 +125,8 @@ func thin(points []Point) (few []Point) {
 	return few
 }
 
-func (p Plot) draw(f frame) HTML {
+// draw draws axes, lines and legend.
+func (p Plot) draw(f frame, to canvas) {
 	var xs, ys []float64
 	for _, s := range p.Series {
 		for _, run := range p.runs(s) {
@@ -131,38 +141,34 @@ func (p Plot) draw(f frame) HTML {
 	}
 	x := p.X.over(xs)
 	y := p.Y.over(ys)
-	parts := []HTML{f.horizontal(x), f.vertical(y)}
-	place := func(at, v float64) string {
-		return fmt.Sprintf("%.1f,%.1f", f.left+x.at(at)*f.innerWidth(), f.top+(1-y.at(v))*f.innerHeight())
+	f.horizontal(x, to)
+	f.vertical(y, to)
+	at := func(at, v float64) spot {
+		return spot{f.left + x.at(at)*f.innerWidth(), f.top + (1-y.at(v))*f.innerHeight()}
 	}
-	colours := []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"}
+	colours := []color.NRGBA{{0, 0x72, 0xb2, 0xff}, {0xd5, 0x5e, 0, 0xff}, {0, 0x9e, 0x73, 0xff},
+		{0xcc, 0x79, 0xa7, 0xff}, {0xe6, 0x9f, 0, 0xff}, {0x56, 0xb4, 0xe9, 0xff}}
 	for i, s := range p.Series {
-		pen := Format(`stroke="%s"`, colours[i%len(colours)])
-		if s.Dashed {
-			pen += ` stroke-dasharray="6 4"`
-		}
+		pen := pen{colours[i%len(colours)], 2, s.Dashed}
 		for _, run := range p.runs(s) {
-			var line, low, high []string
+			var line, low, high []spot
 			for _, point := range run {
-				line = append(line, place(point.X, point.Y))
+				line = append(line, at(point.X, point.Y))
 				if s.Band {
-					low = append(low, place(point.X, point.Low))
-					high = append(high, place(point.X, point.High))
+					low = append(low, at(point.X, point.Low))
+					high = append(high, at(point.X, point.High))
 				}
 			}
 			if s.Band {
 				slices.Reverse(low)
-				parts = append(parts, Format(`<polygon fill="%s" fill-opacity="0.25" points="%s"/>`+"\n",
-					colours[i%len(colours)], strings.Join(append(high, low...), " ")))
+				to.area(append(high, low...), pen.colour)
 			}
-			parts = append(parts, Format(`<polyline fill="none" %s stroke-width="2" points="%s"/>`+"\n", pen,
-				strings.Join(line, " ")))
+			to.curve(line, pen)
 		}
 		if s.Name != "" {
-			parts = append(parts, f.legend(i, pen, s.Name))
+			f.legend(i, pen, s.Name, to)
 		}
 	}
-	return join(parts)
 }
 
 // runs returns the points of s between its gaps.
@@ -181,41 +187,37 @@ func (p Plot) runs(s Series) (runs [][]Point) {
 	return runs
 }
 
-func (f frame) horizontal(x span) HTML {
-	var parts []HTML
+func (f frame) horizontal(x span, to canvas) {
 	bottom := f.height - f.bottom
 	for _, v := range x.ticks {
 		at := f.left + x.at(v)*f.innerWidth()
-		parts = append(parts, Format(`<line x1="%.1f" y1="%v" x2="%.1f" y2="%v" stroke="#8884"/>`+
-			`<text x="%.1f" y="%v" text-anchor="middle">%s</text>`+"\n",
-			at, f.top, at, bottom, at, bottom+min(18, f.bottom-4), x.label(v)))
+		to.line(spot{at, f.top}, spot{at, bottom}, grid())
+		to.text(spot{at, bottom + min(18, f.bottom-4)}, middle, x.label(v))
 	}
 	if x.Name != "" {
-		parts = append(parts, Format(`<text x="%v" y="%v" text-anchor="middle">%s</text>`+"\n",
-			f.left+f.innerWidth()/2, f.height-12, x.Name))
+		to.text(spot{f.left + f.innerWidth()/2, f.height - 12}, middle, x.Name)
 	}
-	return join(parts)
 }
 
-func (f frame) vertical(y span) HTML {
-	var parts []HTML
+func (f frame) vertical(y span, to canvas) {
 	for _, v := range y.ticks {
 		at := f.top + (1-y.at(v))*f.innerHeight()
-		parts = append(parts, Format(`<line x1="%v" y1="%.1f" x2="%v" y2="%.1f" stroke="#8884"/>`+
-			`<text x="%v" y="%.1f" text-anchor="end">%s</text>`+"\n",
-			f.left, at, f.width-f.right, at, f.left-4, at+3, y.label(v)))
+		to.line(spot{f.left, at}, spot{f.width - f.right, at}, grid())
+		to.text(spot{f.left - 4, at + 3}, end, y.label(v))
 	}
 	if y.Name != "" {
-		parts = append(parts, Format(`<text transform="translate(14 %v) rotate(-90)" text-anchor="middle">%s</text>`+"\n",
-			f.top+f.innerHeight()/2, y.Name))
+		to.upright(spot{14, f.top + f.innerHeight()/2}, y.Name)
 	}
-	return join(parts)
 }
 
-// legend returns the line of the nth series beside the chart.
-func (f frame) legend(n int, pen HTML, name string) HTML {
+// grid is the pen of the lines at ticks.
+func grid() pen { return pen{color.NRGBA{0x88, 0x88, 0x88, 0x44}, 1, false} }
+
+// legend draws the line of the nth series beside the chart.
+func (f frame) legend(n int, of pen, name string, to canvas) {
 	left := f.width - f.right + 12
 	at := f.top + 10 + legendLine*float64(n)
-	return Format(`<line x1="%v" y1="%v" x2="%v" y2="%v" %s stroke-width="3"/><text x="%v" y="%v">%s</text>`+"\n",
-		left, at, left+20, at, pen, left+26, at+4, name)
+	of.width = 3
+	to.line(spot{left, at}, spot{left + 20, at}, of)
+	to.text(spot{left + 26, at + 4}, start, name)
 }

@@ -89,11 +89,6 @@ func CheckPlot(plot string) error {
 	if plot == "" {
 		return nil
 	}
-	if filepath.Ext(plot) == ".png" {
-		svg := strings.TrimSuffix(plot, ".png") + ".svg"
-		return usage.Errorf(fmt.Sprintf("write --plot %s; rsvg-convert -o %s %s makes a PNG of it", prose.Quoted(svg),
-			prose.Quoted(plot), prose.Quoted(svg)), "--plot %s: plots are SVG", plot)
-	}
 	if err := trust.CheckOutput(plot); err != nil {
 		return usage.Errorf(usage.Hint(err), "--plot: %w", err)
 	}
@@ -108,8 +103,11 @@ func (r *BenchReport) Finish(plot string, peers []Peer) error {
 	}
 	if plot != "" && len(r.rows) > 0 {
 		title := fmt.Sprintf("%s, %d ranks", r.rows[0].Collective, r.rows[0].Ranks)
-		svg := chart.BySize(title, "bus bandwidth", chart.Bandwidth(), benchSeries(r.rows, peers)).SVG()
-		if err := trust.WriteFile(plot, []byte(svg)); err != nil {
+		drawn, err := chart.BySize(title, "bus bandwidth", chart.Bandwidth(), benchSeries(r.rows, peers)).Picture(plot)
+		if err == nil {
+			err = trust.WriteFile(plot, drawn)
+		}
+		if err != nil {
 			return fmt.Errorf("write the plot: %w", err)
 		}
 	}
