@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"golang.org/x/term"
 
 	"github.com/gorun/gorun/cmd/gorun/internal/jobs"
 	"github.com/gorun/gorun/cmd/gorun/internal/settings"
@@ -162,8 +161,7 @@ func (v *viewFlags) on(call *invocation) jobs.View {
 	view.Since = time.Duration(v.since)
 	view.Style.Fold = v.fold.Of(v.noFold)
 	for fd, w := range []any{1: call.stdout, 2: call.stderr} {
-		f, is := w.(*os.File)
-		view.Screen[fd] = is && term.IsTerminal(int(f.Fd()))
+		view.Screen[fd] = ui.IsTerminal(w)
 		view.Style.Color[fd] = ui.UseColor("auto", view.Screen[fd], os.LookupEnv)
 	}
 	return view

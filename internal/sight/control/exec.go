@@ -17,18 +17,11 @@ import (
 // Exec requests a command in a rank's environment, a connection with a port of the rank's host or,
 // without either, the rank's own terminal.
 type Exec struct {
-	Rank     int        `json:"rank"` // rank whose environment is used; -1: Host is given
-	Host     string     `json:"host,omitempty"`
-	Argv     wire.Texts `json:"argv"`
-	Port     int        `json:"port,omitempty"` // TCP port
-	Terminal *Terminal  `json:"terminal,omitempty"`
-}
-
-// Terminal is the terminal of a command.
-type Terminal struct {
-	Rows    uint16 `json:"rows"`
-	Columns uint16 `json:"columns"`
-	Name    string `json:"name"` // the variable TERM
+	Rank     int            `json:"rank"` // rank whose environment is used; -1: Host is given
+	Host     string         `json:"host,omitempty"`
+	Argv     wire.Texts     `json:"argv"`
+	Port     int            `json:"port,omitempty"` // TCP port
+	Terminal *wire.Terminal `json:"terminal,omitempty"`
 }
 
 // Signal requests a signal to ranks; no ranks: all.

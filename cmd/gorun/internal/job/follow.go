@@ -72,7 +72,7 @@ func (r *run) follow(ctx context.Context, hosts hostRequests, hang *hangReporter
 		r.followers = append(r.followers, terminals)
 		terminals.open(ctx, requests)
 	}
-	if !r.o.Elastic.Given() && isTerminal(r.io.Err) && !r.o.Quiet {
+	if !r.o.Elastic.Given() && ui.IsTerminal(r.io.Err) && !r.o.Quiet {
 		footer := ui.NewFooter(r.console, len(r.plan.Hosts))
 		r.followers = append(r.followers, footer)
 		r.opts.Meter = footer

@@ -5,8 +5,6 @@ import (
 	"io"
 	"os"
 
-	"golang.org/x/term"
-
 	"github.com/gorun/gorun/cmd/gorun/internal/settings"
 	"github.com/gorun/gorun/cmd/gorun/internal/ui"
 	"github.com/gorun/gorun/launcher"
@@ -18,8 +16,8 @@ const defaultResult = 1 << 30
 // outputOptions sets how and where the launcher shows and saves the ranks' output.
 func outputOptions(opts *launcher.Options, o *settings.Options, plan launcher.Plan, io Streams) (err error) {
 	l := lineStyle(o, opts.Programs, io)
-	out := isTerminal(io.Out)
-	errs := isTerminal(io.Err)
+	out := ui.IsTerminal(io.Out)
+	errs := ui.IsTerminal(io.Err)
 	opts.OneOutput = o.MergeStderr || sameFile(io.Out, io.Err)
 	opts.Screen = [3]bool{1: out, 2: errs}
 	widenPipe(io.Out)
@@ -67,8 +65,8 @@ func lineStyle(o *settings.Options, programs []launcher.Program, io Streams) ui.
 	if o.TagOutput {
 		l.Style = "mpirun"
 	}
-	l.Color = [3]bool{1: ui.UseColor(o.Color, isTerminal(io.Out), os.LookupEnv),
-		2: ui.UseColor(o.Color, isTerminal(io.Err), os.LookupEnv)}
+	l.Color = [3]bool{1: ui.UseColor(o.Color, ui.IsTerminal(io.Out), os.LookupEnv),
+		2: ui.UseColor(o.Color, ui.IsTerminal(io.Err), os.LookupEnv)}
 	if o.MergeStderr {
 		l.Color[2] = l.Color[1]
 	}
@@ -82,12 +80,6 @@ func widenPipe(w io.Writer) {
 			enlarge(f)
 		}
 	}
-}
-
-// isTerminal reports whether w is a terminal.
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 // sameFile reports whether two outputs are the same file, as with 2>&1.

@@ -130,7 +130,12 @@ func (h hostRequests) exec(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	s := h.sessions.Of(want.Rank)
-	what := wire.Ask{Kind: wire.AskExec, Argv: want.Argv, Ranks: []int{want.Rank}}
+	what := wire.Ask{
+		Kind:     wire.AskExec,
+		Argv:     want.Argv,
+		Ranks:    []int{want.Rank},
+		Terminal: want.Terminal,
+	}
 	if want.Rank < 0 {
 		s = h.sessions.On(want.Host)
 		what.Ranks = nil
@@ -147,10 +152,6 @@ func (h hostRequests) exec(w http.ResponseWriter, r *http.Request) error {
 		what.Port = want.Port
 	case len(want.Argv) == 0:
 		what.Kind = wire.AskTerminal
-	}
-	if want.Terminal != nil {
-		what.Terminal = &wire.Terminal{Rows: want.Terminal.Rows, Columns: want.Terminal.Columns,
-			Name: want.Terminal.Name}
 	}
 	conn, early, err := control.Upgrade(w, r)
 	if err != nil {

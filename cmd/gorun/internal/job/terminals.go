@@ -116,19 +116,17 @@ func (t *rankTerminals) session(ctx context.Context, rank int) (*session.Session
 	})
 }
 
-func sizeOf(screen *ui.Screen) wire.Terminal {
-	rows, columns := screen.Size()
-	return wire.Terminal{Rows: rows, Columns: columns, Name: screen.Kind()}
-}
-
 // connect joins gorun's terminal with that of a rank until the rank ends.
 func (t *rankTerminals) connect(ctx context.Context) error {
 	from, err := t.session(ctx, t.tools.Here)
 	if err != nil {
 		return err
 	}
-	size := sizeOf(t.screen)
-	e, err := from.Ask(wire.Ask{Kind: wire.AskTerminal, Ranks: []int{t.tools.Here}, Terminal: &size})
+	e, err := from.Ask(wire.Ask{
+		Kind:     wire.AskTerminal,
+		Ranks:    []int{t.tools.Here},
+		Terminal: t.screen.Terminal(),
+	})
 	if err != nil {
 		return err
 	}
@@ -137,7 +135,7 @@ func (t *rankTerminals) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	restore, err := t.screen.Raw(func() { e.Resize(sizeOf(t.screen)) })
+	restore, err := t.screen.Raw(func() { e.Resize(*t.screen.Terminal()) })
 	if err != nil {
 		return fmt.Errorf("set up the terminal: %w", err)
 	}

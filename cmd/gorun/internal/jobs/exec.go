@@ -47,7 +47,7 @@ func converse(ctx context.Context, place control.Place, name string, request con
 		return 0, err
 	}
 	screen := ui.FindScreen(in, out)
-	request.Terminal = sizeOf(screen)
+	request.Terminal = screen.Terminal()
 	conn, answers, err := f.Client.Exec(ctx, request)
 	if err != nil {
 		return 0, fmt.Errorf("run a command in job %s: %w", f.ID, err)
@@ -55,7 +55,7 @@ func converse(ctx context.Context, place control.Place, name string, request con
 	defer conn.Close()
 	to := frames.NewWriter(conn)
 	if screen != nil {
-		restore, err := screen.Raw(func() { _ = to.SendJSON(frames.Size, sizeOf(screen)) })
+		restore, err := screen.Raw(func() { _ = to.SendJSON(frames.Size, screen.Terminal()) })
 		if err != nil {
 			return 0, fmt.Errorf("set up the terminal: %w", err)
 		}
@@ -89,15 +89,6 @@ func awaitKey(ctx context.Context, job *control.Client, key <-chan struct{}) {
 	}
 	cancel()
 	<-over
-}
-
-// sizeOf returns the size of the terminal, or nil without one.
-func sizeOf(screen *ui.Screen) *control.Terminal {
-	if screen == nil {
-		return nil
-	}
-	rows, columns := screen.Size()
-	return &control.Terminal{Rows: rows, Columns: columns, Name: screen.Kind()}
 }
 
 // feed sends an input and its end, also if reading fails.

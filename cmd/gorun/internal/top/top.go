@@ -16,8 +16,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/term"
-
 	"github.com/gorun/gorun/cmd/gorun/internal/ui"
 	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/sight/control"
@@ -47,7 +45,6 @@ func Run(ctx context.Context, place control.Place, name string, o Options, in *o
 	}
 	defer body.Close()
 	samples := json.NewDecoder(body)
-	screen, isFile := out.(*os.File)
 	switch {
 	case o.JSON:
 		return print(samples, o.Once, func(s watch.Sample) error {
@@ -58,11 +55,11 @@ func Run(ctx context.Context, place control.Place, name string, o Options, in *o
 			_, err := io.WriteString(ui.Plain(out), plain(f.Job, s))
 			return err
 		})
-	case in == nil || !isFile || !term.IsTerminal(int(in.Fd())) || !term.IsTerminal(int(screen.Fd())):
+	case !ui.IsTerminal(in) || !ui.IsTerminal(out):
 		return usage.Errorf("gorun top --once prints one table, --json lines for programs",
 			"gorun top needs a terminal")
 	}
-	return live(ctx, f, samples, in, screen, console)
+	return live(ctx, f, samples, in, out.(*os.File), console)
 }
 
 // document is a line of --json.

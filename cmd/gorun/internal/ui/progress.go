@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/term"
-
 	"github.com/gorun/gorun/internal/files/workdir"
 )
 
@@ -155,11 +153,10 @@ func lineColumns(w io.Writer) int {
 	if d, is := w.(*DeadlineWriter); is {
 		w = d.W
 	}
-	file, is := w.(*os.File)
-	if !is || !term.IsTerminal(int(file.Fd())) || os.Getenv("TERM") == "dumb" {
+	if !IsTerminal(w) || os.Getenv("TERM") == "dumb" {
 		return 0
 	}
-	if columns := Columns(file); columns > 0 {
+	if columns := Columns(w.(*os.File)); columns > 0 {
 		return columns
 	}
 	return 80 // the terminal does not say

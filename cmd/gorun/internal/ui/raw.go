@@ -8,6 +8,8 @@ import (
 
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
+
+	"github.com/gorun/gorun/internal/net/wire"
 )
 
 // Screen is the user's terminal.
@@ -17,11 +19,25 @@ type Screen struct {
 
 // FindScreen returns the terminal of in and out, or nil.
 func FindScreen(in *os.File, out io.Writer) *Screen {
-	file, is := out.(*os.File)
-	if in == nil || !is || !term.IsTerminal(int(in.Fd())) || !term.IsTerminal(int(file.Fd())) {
+	if !IsTerminal(in) || !IsTerminal(out) {
 		return nil
 	}
-	return &Screen{in, file}
+	return &Screen{in, out.(*os.File)}
+}
+
+// IsTerminal reports whether an input or output is a terminal.
+func IsTerminal(stream any) bool {
+	file, is := stream.(*os.File)
+	return is && term.IsTerminal(int(file.Fd()))
+}
+
+// Terminal describes the terminal to a program that gets one like it; nil without a terminal.
+func (s *Screen) Terminal() *wire.Terminal {
+	if s == nil {
+		return nil
+	}
+	rows, columns := s.Size()
+	return &wire.Terminal{Rows: rows, Columns: columns, Name: s.Kind()}
 }
 
 // Kind returns the variable TERM, which describes the terminal to programs.
