@@ -1,8 +1,9 @@
 package control
 
 import (
+	"cmp"
 	"context"
-	"encoding/binary"
+	"slices"
 	"sync"
 	"time"
 )
@@ -16,10 +17,8 @@ const paceTime = time.Second
 // Tail keeps the last output of a job for any number of readers. A reader that is slower than the
 // output loses records; it never holds the job up. It is safe for concurrent use.
 type Tail struct {
-	mu sync.Mutex
-	// a ring that grows up to tailSize: most jobs print little, and memory at the start costs a
-	// collection
-	buf        []byte
+	mu         sync.Mutex
+	records    []keptRecord
 	start, end int64         // positions in the stream of all records; start is a record boundary
 	more       chan struct{} // closed when records arrive or the stream ends; nil: no waiters
 	closed     bool
@@ -28,6 +27,12 @@ type Tail struct {
 	logs    bool          // whether a log exists
 	stuck   bool          // whether the log makes no progress: writers do not wait for it
 	written chan struct{} // closed when the log makes progress; nil: no waiters
+}
+
+// keptRecord is a record and its position in the stream.
+type keptRecord struct {
+	at    int64
+	bytes []byte
 }
 
 // NewTail returns an empty tail. With paced, output waits for a slower log, but not for a stuck
@@ -76,50 +81,15 @@ func (t *Tail) pace() {
 }
 
 func (t *Tail) add(at time.Time, rank, fd int, data []byte) {
-	size := int64(recordHead + len(data))
-	t.grow(size)
-	for t.end+size-t.start > tailSize {
-		var length [4]byte
-		t.copyOut(length[:], t.start+recordSize)
-		t.start += recordHead + int64(binary.BigEndian.Uint32(length[:]))
+	record := make([]byte, 0, recordHead+len(data))
+	record = append(appendHead(record, at, rank, fd, len(data)), data...)
+	t.records = append(t.records, keptRecord{t.end, record})
+	t.end += int64(len(record))
+	for t.end-t.start > tailSize {
+		t.start += int64(len(t.records[0].bytes))
+		t.records[0].bytes = nil
+		t.records = t.records[1:]
 	}
-	var head [recordHead]byte
-	t.copyIn(appendHead(head[:0], at, rank, fd, len(data)))
-	t.copyIn(data)
-}
-
-// grow makes room for size more bytes, within tailSize.
-func (t *Tail) grow(size int64) {
-	need := min(t.end-t.start+size, tailSize)
-	if int64(len(t.buf)) >= need {
-		return
-	}
-	room := int64(16 << 10)
-	for room < need {
-		room *= 2
-	}
-	kept := make([]byte, t.end-t.start)
-	t.copyOut(kept, t.start)
-	t.buf = make([]byte, min(room, tailSize))
-	t.end = t.start
-	t.copyIn(kept)
-}
-
-func (t *Tail) copyIn(data []byte) {
-	if len(data) == 0 {
-		return
-	}
-	n := copy(t.buf[t.end%int64(len(t.buf)):], data)
-	copy(t.buf, data[n:])
-	t.end += int64(len(data))
-}
-
-func (t *Tail) copyOut(to []byte, from int64) {
-	if len(to) == 0 {
-		return
-	}
-	n := copy(to, t.buf[from%int64(len(t.buf)):])
-	copy(to[n:], t.buf)
 }
 
 // Read appends records from a position on to buf[:0], at most cap(buf) bytes but at least one
@@ -153,20 +123,18 @@ func (t *Tail) Read(ctx context.Context, from int64, buf []byte, wait bool) (rec
 		records = appendGap(records, t.start-from)
 		from = t.start
 	}
-	for first := true; from < t.end; first = false {
-		var length [4]byte
-		t.copyOut(length[:], from+recordSize)
-		size := recordHead + int(binary.BigEndian.Uint32(length[:]))
-		if size > recordHead+maxRecord || from+int64(size) > t.end { // from is no record boundary
-			return records, t.end
-		}
-		if !first && len(records)+size > cap(buf) {
+	i, found := slices.BinarySearchFunc(t.records, from, func(r keptRecord, at int64) int {
+		return cmp.Compare(r.at, at)
+	})
+	if !found {
+		return records, t.end // from is no record boundary
+	}
+	for _, r := range t.records[i:] {
+		if from > t.records[i].at && len(records)+len(r.bytes) > cap(buf) {
 			break
 		}
-		at := len(records)
-		records = append(records, make([]byte, size)...)
-		t.copyOut(records[at:], from)
-		from += int64(size)
+		records = append(records, r.bytes...)
+		from += int64(len(r.bytes))
 	}
 	return records, from
 }
