@@ -179,7 +179,7 @@ func (a *authenticator) agentSigners() []xssh.Signer {
 	signers, err := agent.NewClient(a.agent).Signers()
 	if err != nil {
 		a.unusable = append(a.unusable, UnusableKey{Source: "agent " + a.settings.agent,
-			Reason: printable(err.Error())})
+			Reason: prose.Printable(err.Error())})
 	}
 	return signers
 }
@@ -232,7 +232,7 @@ func (a *authenticator) failure(err error) error {
 		User:     a.settings.user,
 		Unusable: a.unusable,
 		Methods:  a.methods,
-		Said:     lastLines(a.said),
+		Said:     a.said.String(),
 		Partial:  a.partial,
 		Install:  a.installCommand(),
 	}

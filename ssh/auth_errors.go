@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/gorun/gorun/internal/prose"
 )
 
 // AuthError reports that the server refused the user.
@@ -22,8 +24,8 @@ type AuthError struct {
 
 func (e *AuthError) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s is not let in", e.Target, printable(e.User))
-	methods := printable(strings.Join(e.Methods, ", "))
+	fmt.Fprintf(&b, "%s: %s is not let in", e.Target, prose.Printable(e.User))
+	methods := prose.Printable(strings.Join(e.Methods, ", "))
 	if e.Partial {
 		fmt.Fprintf(&b, ": the server took the key, and also wants %s", methods)
 	} else if !e.takesKeys() {
@@ -93,7 +95,7 @@ func (e *AuthError) Hint() string {
 	install := "install a key there: " + e.Install
 	if !takesPasswords(e.Methods) {
 		install = fmt.Sprintf("have this key added to authorized_keys of %s there, since the server takes no "+
-			"passwords: %s", printable(e.User), e.Install)
+			"passwords: %s", prose.Printable(e.User), e.Install)
 	}
 	switch {
 	case len(e.Tried) == 0:

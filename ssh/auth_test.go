@@ -76,7 +76,7 @@ func TestAuthTellsWhatWasTried(t *testing.T) {
 		"tried %v", auth.Tried)
 	check.That(t, len(auth.Unusable) == 4 && auth.Unusable[0].Remedy != "", "unusable %v", auth.Unusable)
 	for _, word := range []string{"someone", "SHA256:", "encrypted", "others may read it (mode 0644)", "missing",
-		`Account \x1b[1mlocked`} {
+		`Account ?[1mlocked`} {
 		check.That(t, strings.Contains(strings.ReplaceAll(err.Error(), `\\`, `\`), word),
 			"%q does not say %q", err, word)
 	}

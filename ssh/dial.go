@@ -12,6 +12,8 @@ import (
 	"time"
 
 	xssh "golang.org/x/crypto/ssh"
+
+	"github.com/gorun/gorun/internal/prose"
 )
 
 // maxJumps bounds a chain of jump hosts, which a configuration can make endless.
@@ -243,8 +245,8 @@ func handshakeError(ctx, hctx context.Context, t Target, w *wire, keys *hostKeys
 		err = inner // the library's "handshake failed" adds nothing
 	}
 	phase, said, fault := w.state()
-	said = printable(said)
-	if text := lastLines(auth.said); text != "" {
+	said = prose.Printable(said)
+	if text := auth.said.String(); text != "" {
 		said = text
 	}
 	switch {

@@ -189,30 +189,6 @@ func TestEndlessJumps(t *testing.T) {
 	check.That(t, errors.As(err, &config) && strings.Contains(err.Error(), "jump hosts in a row"), "err is %v", err)
 }
 
-func TestPrintable(t *testing.T) {
-	for text, want := range map[string]string{
-		"plain":                  "plain",
-		"two\r\nlines\n":         "two lines",
-		"\x1b[2J\a\x00\x7f":      `\x1b[2J\a\x00\x7f`,
-		"\xff\u202eé":            `\xff\u202eé`,
-		strings.Repeat("x", 999): strings.Repeat("x", maxText) + "… (599 bytes left out)",
-	} {
-		check.Equal(t, printable(text), want, text, "becomes")
-	}
-}
-
-func FuzzPrintable(f *testing.F) {
-	f.Add("a\x1b[31m\xff\u2028")
-	f.Fuzz(func(t *testing.T, text string) {
-		got := printable(text)
-		if strings.ContainsFunc(got, func(r rune) bool {
-			return r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0
-		}) || len(got) > maxText+60 {
-			t.Errorf("%q becomes %q", text, got)
-		}
-	})
-}
-
 func TestExitRequests(t *testing.T) {
 	if _, ok := parseExit("exit-status", []byte{1}); ok {
 		t.Error("a cut status is taken")

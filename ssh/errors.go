@@ -7,14 +7,12 @@ import (
 	"net"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
-	"unicode"
-	"unicode/utf8"
+
+	xssh "golang.org/x/crypto/ssh"
 
 	"github.com/gorun/gorun/internal/prose"
-	xssh "golang.org/x/crypto/ssh"
 )
 
 // Hinter is an error with a hint on what the user can do.
@@ -94,7 +92,7 @@ type UnresolvedError struct {
 func (e *UnresolvedError) Error() string {
 	var dns *net.DNSError
 	if errors.As(e.Err, &dns) && dns.IsNotFound {
-		return fmt.Sprintf("%s: no address for the name %s", e.Target, printable(dns.Name))
+		return fmt.Sprintf("%s: no address for the name %s", e.Target, prose.Printable(dns.Name))
 	}
 	return fmt.Sprintf("%s: looking its address up: %v", e.Target, e.Err)
 }
@@ -311,7 +309,7 @@ func (e *ExitError) ExitCode() int { return e.Status }
 
 func (e *ExitError) Error() string {
 	if e.Signal != "" {
-		return fmt.Sprintf("%s: command ended by signal %s", e.Target, printable(e.Signal))
+		return fmt.Sprintf("%s: command ended by signal %s", e.Target, prose.Printable(e.Signal))
 	}
 	return fmt.Sprintf("%s: command exited with status %d", e.Target, e.Status)
 }
@@ -319,59 +317,8 @@ func (e *ExitError) Error() string {
 // maxText bounds text from a server in an error.
 const maxText = 400
 
-// printable makes untrusted text safe for a terminal: control bytes and invalid UTF-8 become
-// escapes, line breaks and tabs become blanks, and the length is bounded.
-func printable(text string) string {
-	said, left := clean(text)
-	if left > 0 {
-		said += fmt.Sprintf("… (%d bytes left out)", left)
-	}
-	return said
-}
-
-// clean is printable, which returns the number of bytes of text that it leaves out.
-func clean(text string) (said string, left int) {
-	var b strings.Builder
-	text = strings.TrimSpace(text)
-	for text != "" && b.Len() < maxText {
-		r, size := utf8.DecodeRuneInString(text)
-		switch {
-		case r == '\n' || r == '\t':
-			b.WriteByte(' ')
-		case r == '\r':
-		case r == utf8.RuneError && size == 1:
-			fmt.Fprintf(&b, `\x%02x`, text[0])
-		case !unicode.IsPrint(r):
-			quoted := strconv.QuoteRuneToASCII(r)
-			b.WriteString(quoted[1 : len(quoted)-1])
-		default:
-			b.WriteRune(r)
-		}
-		text = text[size:]
-	}
-	return b.String(), len(text)
-}
-
-// lastLines returns the last whole lines of a server that fit, on one line, safe for a terminal.
-func lastLines(said *prose.Tail) string {
-	text, left := said.End()
-	for partial := left > 0; ; partial = false {
-		line, over := clean(text)
-		before, lines, found := strings.Cut(text, "\n")
-		if (over > 0 || partial) && found && strings.TrimSpace(lines) != "" {
-			left += len(before) + 1
-			text = lines
-			continue
-		}
-		if left > 0 {
-			line = fmt.Sprintf("(%d bytes left out) … %s", left, line)
-		}
-		return line
-	}
-}
-
 // foreign wraps an error whose text may contain data from a server.
 type foreign struct{ err error }
 
-func (e foreign) Error() string { return printable(e.err.Error()) }
+func (e foreign) Error() string { return prose.Printable(e.err.Error()) }
 func (e foreign) Unwrap() error { return e.err }

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/gorun/gorun/internal/prose"
 )
 
 // proxyConn is a connection over the stdin and stdout of a ProxyCommand. Close kills the command's
@@ -20,7 +22,7 @@ type proxyConn struct {
 	out    *os.File // the command's stdout
 	cmd    *exec.Cmd
 	ended  chan struct{} // closed when the command has been waited for
-	stderr *tail
+	stderr *prose.Tail
 	once   sync.Once
 }
 
@@ -40,7 +42,7 @@ func startProxy(command string) (*proxyConn, error) {
 		return nil, err
 	}
 	defer theirOut.Close()
-	stderr := &tail{}
+	stderr := prose.NewTail(maxText)
 	cmd := exec.Command("sh", "-c", command)
 	cmd.Stdin = theirIn
 	cmd.Stdout = theirOut
@@ -120,30 +122,3 @@ func (p *proxyConn) RemoteAddr() net.Addr             { return proxyAddr{} }
 func (p *proxyConn) SetDeadline(time.Time) error      { return os.ErrNoDeadline }
 func (p *proxyConn) SetReadDeadline(time.Time) error  { return os.ErrNoDeadline }
 func (p *proxyConn) SetWriteDeadline(time.Time) error { return os.ErrNoDeadline }
-
-// tail keeps the beginning of a helper's output, enough for an error. It is safe for concurrent
-// use.
-type tail struct {
-	mu   sync.Mutex
-	text []byte
-	left int // bytes received after text
-}
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	room := min(len(p), maxText-len(t.text))
-	t.text = append(t.text, p[:room]...)
-	t.left += len(p) - room
-	return len(p), nil
-}
-
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	text := printable(string(t.text))
-	if t.left > 0 {
-		text += fmt.Sprintf(" ... (%d bytes left out)", t.left)
-	}
-	return text
-}

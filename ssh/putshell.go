@@ -61,7 +61,7 @@ func (u upload) byShell(ctx context.Context, run RunFunc) error {
 
 // script runs a sh script with arguments. Its error ends with the script's stderr.
 func (run RunFunc) script(ctx context.Context, script string, stdin io.Reader, stdout io.Writer, args ...string) error {
-	stderr := &tail{}
+	stderr := prose.NewTail(maxText)
 	argv := append([]string{"sh", "-c", script, "gorun-put"}, args...)
 	err := run(ctx, argv, stdin, stdout, stderr)
 	if text := stderr.String(); err != nil && text != "" {
@@ -87,7 +87,7 @@ func (c *counter) compare(out, mark string) error {
 	answer := regexp.MustCompile(regexp.QuoteMeta(mark) + `:(\d+):`).FindStringSubmatch(out)
 	if answer == nil {
 		return errors.New("the shell did not confirm: it says " +
-			strconv.Quote(printable(strings.TrimSpace(out))))
+			strconv.Quote(prose.Printable(strings.TrimSpace(out))))
 	}
 	if got := answer[1]; got != strconv.FormatInt(c.n.Load(), 10) {
 		return fmt.Errorf("%d bytes were sent, but %s have arrived", c.n.Load(), got)

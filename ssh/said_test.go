@@ -14,7 +14,7 @@ import (
 // behind the host's name.
 func TestServersWordsAreQuoted(t *testing.T) {
 	const denial = "you have no\x1b[2J active jobs on this node\r\n"
-	const quoted = `the server says "you have no\\x1b[2J active jobs on this node"`
+	const quoted = `the server says "you have no?[2J active jobs on this node"`
 	notice := strings.Repeat("This system is for authorized use only.\n", 100)
 	banner := func(r *rawServer, texts ...string) {
 		r.mute = true
@@ -49,7 +49,7 @@ func TestServersWordsAreQuoted(t *testing.T) {
 			}},
 		{"a denial while authenticating", nil, "authentication: the server closed the connection: " + quoted,
 			func(r *rawServer) { r.at["auth"] = func() { banner(r, denial); r.conn.Close() } }},
-		{"a denial behind a long notice", nil, "bytes left out) … This system is for authorized use only.",
+		{"a denial behind a long notice", nil, "bytes left out) ... This system is for authorized use only.",
 			func(r *rawServer) {
 				r.at["auth"] = func() { banner(r, notice, denial); r.conn.Close() }
 			}},

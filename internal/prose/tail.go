@@ -1,7 +1,9 @@
 package prose
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"sync"
 )
 
@@ -26,6 +28,20 @@ func (t *Tail) Write(p []byte) (int, error) {
 		t.kept = slices.Clone(t.kept[over:])
 	}
 	return len(p), nil
+}
+
+// String returns the last whole lines on one line, safe for a terminal, and says how much came
+// before them.
+func (t *Tail) String() string {
+	end, left := t.End()
+	if left == 0 {
+		return Printable(end)
+	}
+	if _, lines, found := strings.Cut(end, "\n"); found && strings.TrimSpace(lines) != "" {
+		left += len(end) - len(lines)
+		end = lines // a whole first line
+	}
+	return fmt.Sprintf("(%d bytes left out) ... %s", left, Printable(end))
 }
 
 // End returns the last bytes written, and how many came before them.

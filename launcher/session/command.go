@@ -69,7 +69,7 @@ func startAgent(ctx context.Context, path string, run runAgent, build string, ti
 		c.abandon()
 		return nil, hello, &NoAgentError{
 			Path:   path,
-			stderr: lastLines(c.stderr),
+			stderr: c.stderr.String(),
 			Err:    explain(err, c.result),
 			forced: forced(err, c.result, c.stderr),
 		}
@@ -245,7 +245,7 @@ func forced(err, ran error, stderr *prose.Tail) *NoShellError {
 		return nil
 	}
 	said := prose.Printable(string(noise.Noise[:min(len(noise.Noise), stderrSize)]))
-	if text := lastLines(stderr); text != "" {
+	if text := stderr.String(); text != "" {
 		said = strings.TrimPrefix(said+"; "+text, "; ")
 	}
 	return &NoShellError{Code: code, Said: said, Err: ran}
@@ -277,17 +277,3 @@ func (e *NoShellError) Hint() string {
 
 // stderrSize is how much of a command's stderr is kept for an error.
 const stderrSize = 2 << 10
-
-// lastLines returns what a Tail keeps, on one line, safe for a terminal, and says how much came
-// before them.
-func lastLines(t *prose.Tail) string {
-	end, left := t.End()
-	if left == 0 {
-		return prose.Printable(end)
-	}
-	if _, lines, found := strings.Cut(end, "\n"); found && strings.TrimSpace(lines) != "" {
-		left += len(end) - len(lines)
-		end = lines // a whole first line
-	}
-	return fmt.Sprintf("(%d bytes left out) ... %s", left, prose.Printable(end))
-}

@@ -22,7 +22,7 @@ func (c *command) ConnectionLost(err error) error {
 	case <-time.After(time.Second):
 		return fmt.Errorf("lost the connection to the agent: %w", err)
 	}
-	return explainLoss(err, c.result, lastLines(c.stderr))
+	return explainLoss(err, c.result, c.stderr.String())
 }
 
 // agentSays is the prefix of the last line of an agent that ends early.

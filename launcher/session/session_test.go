@@ -304,13 +304,13 @@ func TestTailKeepsTheEnd(t *testing.T) {
 		must.That(t, err == nil && n == i%7+1, "wrote %d, %v", n, err)
 	}
 	tl.Write([]byte(strings.Repeat("y", 3*stderrSize) + " the end\x1b\n"))
-	got := lastLines(tl)
+	got := tl.String()
 	if len(got) > stderrSize+40 || !strings.HasSuffix(got, "y the end?") ||
 		!strings.HasPrefix(got, "(8103 bytes left out) ... y") {
 		t.Errorf("%d bytes, from %.40q to %.20q", len(got), got, got[max(0, len(got)-20):])
 	}
 	tl.Write([]byte("\nsh: gorun: not found\n" + strings.Repeat("z", stderrSize-50) + "\n"))
-	if got := lastLines(tl); !strings.HasPrefix(got, "(10151 bytes left out) ... sh: gorun: not found; zzz") {
+	if got := tl.String(); !strings.HasPrefix(got, "(10151 bytes left out) ... sh: gorun: not found; zzz") {
 		t.Errorf("it begins %.60q", got)
 	}
 }

@@ -273,7 +273,7 @@ func (u *uploads) byShell(ctx context.Context, conn Host, name string, skip int)
 	if err == nil {
 		u.trace("uploaded gorun to ~/%s: %d bytes", name, size)
 	}
-	return lastLines(stderr), err
+	return stderr.String(), err
 }
 
 // feed writes a compressed executable, and tells the meter of its parts.
