@@ -2,12 +2,18 @@ package ssh
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	xssh "golang.org/x/crypto/ssh"
+
+	"github.com/gorun/gorun/internal/prose"
 )
 
 // drainTime is how long output may be silent after the command's end before it is cut: a process
@@ -238,4 +244,51 @@ func (t *traffic) moved() bool {
 	moved := chunks != t.seen || t.writing.Load() > 0
 	t.seen = chunks
 	return moved
+}
+
+// parseExit parses the two requests that report how a command ended (RFC 4254, 6.10). ok is false
+// for others and for a truncated one.
+func parseExit(request string, payload []byte) (e ExitError, ok bool) {
+	switch request {
+	case "exit-status":
+		if len(payload) < 4 {
+			return e, false
+		}
+		return ExitError{Status: int(binary.BigEndian.Uint32(payload))}, true
+	case "exit-signal":
+		var message struct {
+			Signal string
+			Core   bool
+			Text   string
+			Lang   string
+		}
+		if xssh.Unmarshal(payload, &message) != nil {
+			return e, false
+		}
+		return ExitError{Status: 128 + signalNumber(message.Signal), Signal: or(message.Signal, "unknown")}, true
+	}
+	return e, false
+}
+
+// signalNumber returns the number of a signal of RFC 4254, which all POSIX systems share, or 0.
+func signalNumber(name string) int {
+	numbers := map[string]int{
+		"HUP": 1, "INT": 2, "QUIT": 3, "ILL": 4, "ABRT": 6, "FPE": 8,
+		"KILL": 9, "USR1": 10, "SEGV": 11, "USR2": 12, "PIPE": 13, "ALRM": 14, "TERM": 15,
+	}
+	return numbers[name]
+}
+
+// Quote joins argv to one command line that the remote user's login shell splits into argv again,
+// as [prose.Quoted] does. A NUL is an error.
+func Quote(argv []string) (string, error) {
+	if len(argv) == 0 {
+		return "", errors.New("no command to run")
+	}
+	for _, word := range argv {
+		if strings.IndexByte(word, 0) >= 0 {
+			return "", errors.New("a word of the command holds a NUL byte")
+		}
+	}
+	return prose.Quoted(argv...), nil
 }

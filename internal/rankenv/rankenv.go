@@ -8,7 +8,9 @@ package rankenv
 
 import (
 	"fmt"
+	"net"
 	"net/netip"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -368,4 +370,43 @@ func Stale(name string) bool {
 		}
 	}
 	return false
+}
+
+// UsePython makes a Python environment the one of a rank, as its script activate would: its
+// programs come first.
+func UsePython(env map[string]string, dir string) {
+	path := filepath.Join(dir, "bin")
+	if old := env["PATH"]; old != "" {
+		path += string(filepath.ListSeparator) + old
+	}
+	env["PATH"] = path
+	delete(env, "PYTHONHOME")
+}
+
+// Variables that JAX reads. By the address of mpirun it takes a job for one of Open MPI, whose
+// numbers of ranks it then uses.
+const (
+	jaxFinds       = "OMPI_MCA_orte_hnp_uri"
+	jaxCoordinator = "JAX_COORDINATOR_ADDRESS"
+	jaxDevices     = "JAX_LOCAL_DEVICE_IDS"
+)
+
+// jax returns the variables by which jax.distributed.initialize() needs no arguments. Open MPI
+// itself ignores the address in its programs. JAX gives a process the GPU of its local rank, unless
+// it is told that a process has all that it sees.
+func (r Rank) jax() []string {
+	at := net.JoinHostPort(r.Rendezvous.MasterAddr, strconv.Itoa(r.Rendezvous.MasterPort))
+	scheme := "tcp://"
+	if strings.Contains(r.Rendezvous.MasterAddr, ":") {
+		scheme = "tcp6://"
+	}
+	env := []string{jaxFinds + "=0.0;" + scheme + at, jaxCoordinator + "=" + at}
+	if r.GPUs > 0 && (r.LocalSize == 1 || r.GPUs < r.LocalSize) {
+		var all []string
+		for i := range r.GPUs {
+			all = append(all, strconv.Itoa(i))
+		}
+		env = append(env, jaxDevices+"="+strings.Join(all, ","))
+	}
+	return env
 }

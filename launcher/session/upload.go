@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path"
 	"path/filepath"
 	"runtime"
@@ -17,6 +18,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gorun/gorun/internal/buildid"
 	"github.com/gorun/gorun/internal/files/relay"
 	"github.com/gorun/gorun/internal/prose"
 )
@@ -333,4 +335,37 @@ func (c *cue) Write(p []byte) (int, error) {
 		c.last = c.last[max(0, len(c.last)-len(c.word)):]
 	}
 	return len(p), nil
+}
+
+// Installed describes a gorun that is installed at path, for a program that starts jobs and is not
+// gorun itself. It must be of the same version as this package.
+func Installed(path string) (Executable, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return Executable{}, fmt.Errorf("find gorun: %w", err)
+	}
+	build, err := buildid.Of(path)
+	if err != nil {
+		return Executable{}, fmt.Errorf("read gorun: %w", err)
+	}
+	return Executable{
+		Path:   path,
+		Build:  build,
+		Hash:   sync.OnceValues(func() (string, error) { return buildid.Hash(path) }),
+		Packed: sync.OnceValues(func() ([]byte, error) { return packFile(path) }),
+	}, nil
+}
+
+// packFile compresses the executable at path.
+func packFile(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read gorun: %w", err)
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("read gorun: %w", err)
+	}
+	return pack(file, info.Size())
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -265,5 +266,16 @@ func (m *mpi) close() {
 	removeSegments(m.host)
 	for _, p := range m.places {
 		removeSegments(p.host)
+	}
+}
+
+// removeSegments removes the shared memory that the ranks of a world have left, all of which have
+// ended.
+func removeSegments(h *pmi.Host) {
+	for _, pattern := range h.Segments() {
+		left, _ := filepath.Glob(pattern) // the pattern is valid
+		for _, file := range left {
+			_ = os.Remove(file) // another rank's agent may have done so
+		}
 	}
 }

@@ -2,6 +2,8 @@ package engine
 
 import (
 	"errors"
+	"fmt"
+	"unsafe"
 
 	"github.com/gorun/gorun/ring/internal/algorithms"
 	"github.com/gorun/gorun/ring/internal/collective"
@@ -304,3 +306,32 @@ func (f *Fabric) explain(call *collective.Call, err error) error {
 	}
 	return err
 }
+
+// MismatchError reports that two ranks made different calls where all ranks must make the same. No
+// data has moved.
+type MismatchError struct {
+	Rank, Peer   int             // this rank and the other
+	Mine, Theirs collective.Call // calls of the two
+}
+
+func (e *MismatchError) Error() string {
+	return fmt.Sprintf("ring: calls differ: rank %d: %v; rank %d: %v", e.Rank, e.Mine, e.Peer, e.Theirs)
+}
+
+// LinkError is a failure of the link to one rank.
+type LinkError struct {
+	Rank int
+	Err  error
+}
+
+func (e *LinkError) Error() string { return fmt.Sprintf("link to rank %d: %v", e.Rank, e.Err) }
+func (e *LinkError) Unwrap() error { return e.Err }
+
+// memory returns n bytes, aligned for every type.
+func memory(n int) []byte {
+	words := make([]uint64, (n+7)/8)
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), 8*len(words))
+}
+
+// pointer returns the address of b's first byte.
+func pointer(b []byte) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(b)) }

@@ -5,6 +5,7 @@ package settings
 import (
 	"errors"
 	"fmt"
+	"net"
 	"path"
 	"path/filepath"
 	"slices"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/gorun/gorun/internal/sight/control"
 	"github.com/gorun/gorun/internal/usage"
 	"github.com/gorun/gorun/launcher"
 	"github.com/gorun/gorun/launcher/route"
@@ -271,4 +273,98 @@ func NewFlags() (*pflag.FlagSet, *Options) {
 	flags.SetInterspersed(false)
 	o.AddFlags(flags, Programs)
 	return flags, &o
+}
+
+// Hang is the reaction to a job without progress.
+type Hang struct {
+	Timeout Seconds // 0: no watch for hangs
+	On      string  // "report" or "kill"
+}
+
+func (h *Hang) check() error {
+	switch {
+	case h.On != "report" && h.On != "kill":
+		return faultOf("on-hang", "for example --hang-timeout 10m --on-hang kill",
+			"%q: expected report or kill", usage.Clipped(h.On))
+	case h.On == "kill" && h.Timeout <= 0:
+		return faultOf("on-hang", "for example --hang-timeout 10m --on-hang kill", "kill needs --hang-timeout")
+	}
+	return nil
+}
+
+// Watch holds the places to which the job's resource use is exported.
+type Watch struct {
+	Metrics string // a file, or an address; "": none
+	Record  string // a folder; "": none
+}
+
+// Given reports whether the job exports its resource use, besides over its socket.
+func (w *Watch) Given() bool { return w.Metrics != "" || w.Record != "" }
+
+// noPort reports whether the metrics have an address whose port cannot be.
+func (w *Watch) noPort() bool {
+	if w.Metrics == "" || unlessAddress(w.Metrics) {
+		return false
+	}
+	_, port, _ := net.SplitHostPort(w.Metrics)
+	_, err := strconv.ParseUint(port, 10, 16)
+	return err != nil
+}
+
+// Control is how other processes of the user find and direct the job.
+type Control struct {
+	Name   string // "": the job has only an id
+	Detach bool   // the job runs without this terminal
+	Off    bool   // nothing is served
+	// Keep is how long the hosts stay connected for other jobs when none uses them; 0: only gorun
+	// up keeps them.
+	Keep Seconds
+}
+
+func (c *Control) check(o *Options) error {
+	switch {
+	case c.Name != "" && !control.ValidName(c.Name):
+		return faultOf("name", "for example --name train-7",
+			"%q: expected at most 64 letters, digits, dots, dashes and underscores", usage.Clipped(c.Name))
+	case c.Detach && c.Off:
+		return faultOf("detach", "leave out one of them", "with --no-control: nobody could find the job again")
+	case c.Detach && o.Stdin != "" && o.Stdin != "none":
+		return faultOf("stdin", "let a rank read a file: gorun --detach ... sh -c './program <FILE'",
+			"%s with --detach: a job in the background has no input", &o.Stdin)
+	}
+	return nil
+}
+
+// Checkup is an examination of the hosts before a job.
+type Checkup struct {
+	Level   string // level of gorun doctor; "": no check
+	Exclude bool   // bad hosts are left out
+}
+
+func (c *Checkup) check(o *Options) error {
+	levels := []string{"", "quick", "default", "long"}
+	switch {
+	case !slices.Contains(levels, c.Level):
+		return faultOf("check-first", "for example --check-first=quick",
+			"=%s: expected quick, default or long", usage.Clipped(c.Level))
+	case c.Exclude && c.Level == "":
+		return faultOf("exclude-bad", "add --check-first", "needs --check-first")
+	case c.Level != "" && o.HostsChange():
+		return faultOf("check-first", "examine the hosts before: gorun doctor -H f1,f2",
+			"with hosts that come and go: those that come later are not examined")
+	case c.Exclude && (o.Rankfile != "" || o.MapBy.Sequence):
+		return faultOf("exclude-bad", "leave one of them out",
+			"with --rankfile or --map-by seq: these say where each rank runs")
+	}
+	return nil
+}
+
+// LeaveOut excludes hosts from the job.
+func (o *Options) LeaveOut(hosts []string) {
+	for _, h := range hosts {
+		if o.Hosts != "" {
+			o.Hosts += ","
+		}
+		o.Hosts += "^" + h
+	}
 }
