@@ -78,7 +78,6 @@ func (p Path) String() string {
 	return "?"
 }
 
-// unknown returns a device without known fields.
 func unknown() Device { return Device{Minor: -1, NUMANode: -1, Utilization: -1} }
 
 // UnmarshalJSON leaves fields that are absent from text unknown.

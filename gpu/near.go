@@ -19,7 +19,6 @@ func (a nearness) compare(b nearness) int {
 		cmp.Compare(a.node, b.node))
 }
 
-// near returns the nearness of two units.
 func near(devices []Device, a, b unit) nearness {
 	n := nearness{path: math.MinInt32}
 	if a.device < 0 || b.device < 0 {

@@ -203,7 +203,6 @@ func gridEngine(name, text string) ([]Host, error) {
 	return hosts.list, orEmpty(name, hosts, err)
 }
 
-// addPair adds a host and its slots.
 func addPair(hosts *table, name, slots word) *ParseError {
 	n, ok := atoi(slots.text, MaxSlots)
 	if !ok && slots.text != "0" {

@@ -209,7 +209,6 @@ func (j *elasticJob) requestStop(p *elasticProcess) {
 	p.session.Out.SendMessage(wire.TypeStop, wire.Stop{Grace: grace})
 }
 
-// up handles the start of a process.
 func (j *elasticJob) up(e processUp) {
 	p := e.process
 	p.agent = e.session
@@ -304,7 +303,6 @@ func (j *elasticJob) stopCause() *core.StopCause {
 	return nil
 }
 
-// exit handles the end of a process.
 func (j *elasticJob) exit(p *elasticProcess, e Exit) {
 	p.exited = true
 	m, member := j.memberOf(p)

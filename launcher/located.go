@@ -27,7 +27,6 @@ func (o *Options) located(host string, err error) error {
 	return err
 }
 
-// dialLocated connects to a host.
 func (o *Options) dialLocated(ctx context.Context, h hostfile.Host) (Host, error) {
 	host, err := o.Dial(ctx, h)
 	if err != nil {

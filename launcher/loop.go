@@ -143,7 +143,6 @@ func (l *loop) notify(e Event) {
 	}
 }
 
-// run runs the job to its end.
 func (l *loop) run(ctx context.Context) Result {
 	interval := l.policy.interval()
 	tick := time.NewTicker(interval)

@@ -18,7 +18,6 @@ type pausing struct {
 	waiting   map[int]bool // indexes of hosts that have not confirmed
 }
 
-// pauseOrResume suspends or resumes all ranks.
 func (l *loop) pauseOrResume(p Pause) {
 	if !p.Suspend {
 		l.resetSilence() // agents were silent during the pause

@@ -84,7 +84,6 @@ func (j *job) reported(r reported) {
 	}
 }
 
-// exited handles the end of a rank.
 func (j *job) exited(from *session.Session, e Exit) {
 	if e.Stopped {
 		e.Cause = j.core.StopCause()

@@ -204,7 +204,6 @@ func (d *Device) finish() error {
 	return link.Destroy()
 }
 
-// release frees all resources of the Device.
 func (d *Device) release() error {
 	d.abort()
 	d.use.Lock()

@@ -103,7 +103,6 @@ const (
 	owned
 )
 
-// epoch does the work of one epoch.
 func (t *trip) epoch(ctx context.Context, c *Comm) error {
 	root, committed, err := t.meet(ctx, c)
 	if err != nil {
@@ -143,7 +142,6 @@ func (t *trip) meet(ctx context.Context, c *Comm) (root int, committed int64, er
 	return 0, 0, nil
 }
 
-// exchange returns the reports of all ranks.
 func (t *trip) exchange(ctx context.Context, c *Comm) ([]report, error) {
 	const words = 3
 	own := []int64{int64(t.owns), t.committed, 0}

@@ -229,7 +229,6 @@ func (q *Queue) Close() error {
 	return q.ending.traceErr
 }
 
-// nudge wakes the queue's goroutine.
 func (q *Queue) nudge() {
 	select {
 	case q.wake <- struct{}{}:

@@ -34,7 +34,6 @@ func (c *cycler) init(size int) {
 	c.rests = make([][]byte, size)
 }
 
-// run is the queue's goroutine.
 func (q *Queue) run() {
 	defer close(q.ended)
 	defer q.timer.Stop()

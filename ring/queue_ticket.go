@@ -168,7 +168,6 @@ func gathered[T Elem](q *Queue, name string, w Collective) (*Gathered[T], error)
 	return g, nil
 }
 
-// room allocates the result.
 func (g *Gathered[T]) room(counts []int) Buffer {
 	g.counts = append([]int(nil), counts...)
 	g.all = make([]T, collective.Total(counts))

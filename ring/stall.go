@@ -131,7 +131,6 @@ func (c *Comm) position(key string) (stall.Position, error) {
 	return stall.Decode(text), nil
 }
 
-// stallText formats the line of a report.
 func (c *Comm) stallText(word stall.Word, absent []stall.Absent) string {
 	kind := word.Kind()
 	number := word.Position().Call()

@@ -171,7 +171,6 @@ func (a *authenticator) next(ctx *xssh.ClientAuthContext) (xssh.AuthMethod, erro
 	return xssh.PublicKeys(key), nil
 }
 
-// agentSigners returns the agent's keys.
 func (a *authenticator) agentSigners() []xssh.Signer {
 	if a.agent == nil {
 		return nil

@@ -112,7 +112,6 @@ func connectTCP(ctx context.Context, s settings) (*wire, error) {
 	return newWire(conn, nil), nil
 }
 
-// dialError classifies the error of a dial.
 func dialError(t Target, err error) error {
 	var dns *net.DNSError
 	var timeout net.Error

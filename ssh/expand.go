@@ -53,7 +53,6 @@ func (env environment) expander(s settings) expander {
 
 func (x expander) tokens(text string) string { return x.tokenReplacer.Replace(text) }
 
-// path expands one file name.
 func (x expander) path(name string) string {
 	name = x.variables(x.tokens(name))
 	if name == "~" {

@@ -34,7 +34,6 @@ func newHostKeys(s settings, t Target, r *Resolver) (*hostKeys, error) {
 	return k, nil
 }
 
-// load reads the files.
 func (k *hostKeys) load() error {
 	k.files = nil
 	k.found = map[string][]knownhosts.Entry{}

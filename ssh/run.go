@@ -184,7 +184,6 @@ type output struct {
 	isShut bool
 }
 
-// copy returns the writer's error.
 func (o *output) copy() error {
 	var p pieces
 	for n := 0; ; {

@@ -126,7 +126,6 @@ func (w *wire) listen(p []byte) {
 	}
 }
 
-// enter records the start of a phase.
 func (w *wire) enter(phase string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -140,7 +139,6 @@ func (w *wire) state() (phase, said string, fault error) {
 	return w.phase, string(w.said), w.fault
 }
 
-// isClosed reports whether Close was called.
 func (w *wire) isClosed() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

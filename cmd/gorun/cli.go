@@ -118,7 +118,6 @@ func (call *invocation) translate() (dialect.Line, error) {
 	return line, err
 }
 
-// define makes cmd run c.
 func (call *invocation) define(cmd *cobra.Command, c command) *cobra.Command {
 	cmd.Flags().SortFlags = false
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

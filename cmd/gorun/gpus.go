@@ -70,7 +70,6 @@ func (c *gpusCommand) Run(ctx context.Context) (code int, err error) {
 	return reportFailed(failed, c.console), err
 }
 
-// writeGPUsJSON writes one JSON object.
 func writeGPUsJSON(out io.Writer, all []survey.GPUs) error {
 	type row struct {
 		Host     string       `json:"host"`

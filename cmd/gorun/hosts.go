@@ -204,7 +204,6 @@ func (l hostList) writeTable(out io.Writer) error {
 	return err
 }
 
-// writeJSON writes one JSON object.
 func (l hostList) writeJSON(out io.Writer) error {
 	type outcome struct {
 		OK      bool    `json:"ok"`

@@ -191,7 +191,6 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 	return usage.Errorf(hint, "unknown flag %s%s", dashes, name)
 }
 
-// noArguments rejects arguments.
 func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return usage.Errorf("write "+cmd.CommandPath()+" alone", "%s: %q unexpected argument", cmd.CommandPath(),
@@ -219,7 +218,6 @@ func oneArgument(choices []string) cobra.PositionalArgs {
 	}
 }
 
-// upToOneArgument rejects more than one argument.
 func upToOneArgument(cmd *cobra.Command, args []string) error {
 	if len(args) > 1 {
 		return usage.Errorf("write "+cmd.CommandPath()+" "+prose.Quoted(args[0]), "%s: %q unexpected argument",

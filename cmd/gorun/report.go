@@ -148,7 +148,6 @@ func readRun(dir string) (report.Run, error) {
 	return report.Run{Record: all, Name: filepath.Base(dir)}, nil
 }
 
-// lossesOf reads the losses in a file.
 func lossesOf(name string, pattern *regexp.Regexp) ([]report.Value, error) {
 	file, err := trust.Open(name)
 	if err != nil {

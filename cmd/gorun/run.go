@@ -20,7 +20,6 @@ import (
 // runCommand is gorun without the name of a command: it runs a program as the ranks of a job.
 type runCommand struct{ jobCommand }
 
-// newRoot builds the command tree.
 func newRoot(call *invocation) *cobra.Command {
 	c := &runCommand{jobCommand{invocation: call}}
 	root := &cobra.Command{

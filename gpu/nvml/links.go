@@ -14,7 +14,6 @@ type link struct {
 	toward nvml.IntNvLinkDeviceType
 }
 
-// linksOf returns a GPU's active NVLinks.
 func (d *driver) linksOf(handle nvml.Device) (all []link) {
 	if !d.has("GetNvLinkState", "GetNvLinkRemotePciInfo") {
 		return nil

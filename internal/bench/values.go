@@ -129,7 +129,6 @@ func (t elementType) wrap(v int64) int64 {
 	return v
 }
 
-// put appends v to b.
 func (t elementType) put(b []byte, v int64) []byte {
 	order := binary.NativeEndian
 	switch t.id {

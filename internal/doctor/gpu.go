@@ -84,7 +84,6 @@ func (m *model) most(values map[int]int) int {
 	})
 }
 
-// gpu judges one GPU.
 func (j *judge) gpu(host string, d gpu.Device, m *model) {
 	h := d.Health
 	bad := func(fix, format string, args ...any) {

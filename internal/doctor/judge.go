@@ -147,7 +147,6 @@ func (j *judge) busy(name string, f *Facts) {
 		"other programs keep cores busy, or wait for one: %s", prose.List(what)))
 }
 
-// login judges the SSH login.
 func (j *judge) login(name string, l Login) {
 	if l.Noise != "" {
 		j.is(name, Warning, "start files", "print only where a person reads it: [ -t 1 ] && echo ...",

@@ -7,7 +7,6 @@ import (
 	"github.com/gorun/gorun/internal/prose"
 )
 
-// size formats bytes.
 func size(n int64) string {
 	if n >= mib {
 		return prose.Size(n)
@@ -15,7 +14,6 @@ func size(n int64) string {
 	return fmt.Sprintf("%.3g KiB", float64(n)/1024)
 }
 
-// rate formats bytes per second.
 func rate(perSecond float64) string {
 	if perSecond >= 1e9 {
 		return fmt.Sprintf("%.3g GB/s", perSecond/1e9)
@@ -23,10 +21,8 @@ func rate(perSecond float64) string {
 	return fmt.Sprintf("%.3g MB/s", perSecond/1e6)
 }
 
-// flops formats operations per second.
 func flops(perSecond float64) string { return fmt.Sprintf("%.3g Gflop/s", perSecond/1e9) }
 
-// seconds formats a time.
 func seconds(s float64) string {
 	d := time.Duration(s * float64(time.Second))
 	switch {

@@ -91,7 +91,6 @@ func (s *Debouncer) growing() bool {
 	return len(s.pending) > 0
 }
 
-// backoff returns the wait after another failure.
 func (s *Debouncer) backoff() time.Duration {
 	return min(minBackoff<<min(s.failures, 10), maxBackoff)
 }

@@ -144,7 +144,6 @@ func (d *Driver) note(kind NoteKind, host, format string, args ...any) {
 // host returns the host with a name, or nil.
 func (d *Driver) host(name string) *host { return d.named[name] }
 
-// find returns a process, or nil.
 func (d *Driver) find(name Process) *process {
 	if h := d.host(name.Host); h != nil {
 		if p := h.procs[name.Local]; p != nil && p.Born == name.Born {
@@ -264,7 +263,6 @@ func (d *Driver) exited(e Exited) {
 	}
 }
 
-// forget removes a process that has ended.
 func (d *Driver) forget(p *process) {
 	if h := d.host(p.Host); h.procs[p.Local] == p {
 		delete(h.procs, p.Local)

@@ -22,7 +22,6 @@ const (
 // final reports whether no further epoch begins.
 func (p Phase) final() bool { return p >= Finishing }
 
-// enter begins a phase.
 func (d *Driver) enter(p Phase) {
 	d.phase = p
 	d.since = d.now

@@ -50,7 +50,6 @@ type machine struct {
 	memo  []any
 }
 
-// take returns the next n bytes.
 func (m *machine) take(n uint64) ([]byte, error) {
 	if n > uint64(len(m.data)) {
 		return nil, ErrIncomplete
@@ -123,7 +122,6 @@ func width(op byte) uint64 {
 	return 0
 }
 
-// step carries out one opcode.
 func (m *machine) step(op byte) error {
 	n, err := m.number(width(op))
 	if err != nil {

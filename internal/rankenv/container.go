@@ -97,7 +97,6 @@ func Names() []string {
 	return append(names, Unbuffered, Threads, VisibleGPUs, GPUOrder)
 }
 
-// namesOf returns the names of NAME=value strings.
 func namesOf(env []string) (names []string) {
 	for _, kv := range env {
 		name, _, _ := strings.Cut(kv, "=")

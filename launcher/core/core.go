@@ -252,7 +252,6 @@ func (c *Machine) release(now time.Duration) []Action {
 	return c.stop(c.grace, now)
 }
 
-// abort tells all ranks to abort, once.
 func (c *Machine) abort(a wire.Abort) []Action {
 	if c.aborted {
 		return nil

@@ -210,7 +210,6 @@ func (p *Printer) run() {
 	}
 }
 
-// stream returns a stream's state.
 func (p *Printer) stream(number uint32) *stream {
 	s := p.streams[number]
 	if s == nil {
@@ -344,7 +343,6 @@ func (p *Printer) endOpenLine() {
 // openLine reports whether the last line written has no end. It must follow Close.
 func (p *Printer) openLine() bool { return p.open != nil && (p.Prefix == nil || p.LastMark == "") }
 
-// write empties the buffer onto the terminal.
 func (p *Printer) write() {
 	if p.out.Len() > 0 && !p.broken {
 		switch err := p.Writer.write(p.out.Bytes()); {

@@ -356,7 +356,6 @@ func Installed(path string) (Executable, error) {
 	}, nil
 }
 
-// packFile compresses the executable at path.
 func packFile(path string) ([]byte, error) {
 	file, err := os.Open(path)
 	if err != nil {

@@ -157,7 +157,6 @@ func (e *outsideError) Hint() string {
 	return "name nodes of the job: -H " + strings.Join(names, ",")
 }
 
-// dial connects to a host.
 func (r routes) dial(ctx context.Context, o Options, h hostfile.Host, resolver *ssh.Resolver,
 	keepers *kept.Finder) (launcher.Host, error) {
 	switch by := r.Of(h); {

@@ -39,7 +39,6 @@ type object struct {
 	names    names
 }
 
-// lookup returns the object of a handle.
 func lookup(handle C.uint64_t) (o *object, err error) {
 	defer func() {
 		if recover() != nil { // cgo.Handle panics for an invalid handle
@@ -90,7 +89,6 @@ func lookupComm(handle C.ring_comm) (*object, error)     { return lookupA("commu
 func lookupQueue(handle C.ring_queue) (*object, error)   { return lookupA("queue", handle) }
 func lookupDevice(handle C.ring_device) (*object, error) { return lookupA("device", handle) }
 
-// keep creates the handle of an object.
 func keep(o *object) C.uint64_t {
 	h := uint64(cgo.NewHandle(o))
 	o.requests.owner = h

@@ -39,7 +39,6 @@ func (f *failures) last() string {
 	return f.text
 }
 
-// codeOf returns the number of an error.
 func codeOf(err error) C.int {
 	var peer *ring.PeerError
 	switch {

@@ -101,7 +101,6 @@ type requests struct {
 	live  int
 }
 
-// take reserves a slot.
 func (t *requests) take() (C.ring_request, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -124,7 +123,6 @@ func (t *requests) take() (C.ring_request, error) {
 	return C.ring_request(t.owner<<ownerBits | t.slots[at].turn<<slotBits | uint64(at+1)), nil
 }
 
-// fill puts a request into its slot.
 func (t *requests) fill(id C.ring_request, r request) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -162,7 +162,6 @@ func (r *receiving) run(ask wire.Fetch, open Open) error {
 	return r.local(r.complete(made))
 }
 
-// next returns the host's next frame.
 func (r *receiving) next() (wire.Frame, error) {
 	more := time.Duration(0)
 	if len(r.files) > 0 {
@@ -173,7 +172,6 @@ func (r *receiving) next() (wire.Frame, error) {
 	return r.Next()
 }
 
-// step takes one frame of the host.
 func (r *receiving) step() error {
 	f, err := r.next()
 	if err != nil {

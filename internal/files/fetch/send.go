@@ -97,7 +97,6 @@ type sending struct {
 	bytes   int64             // size of the offered files
 }
 
-// all offers and sends the files.
 func (s *sending) all(ctx context.Context, files []source) error {
 	defer s.close()
 	for _, f := range files {

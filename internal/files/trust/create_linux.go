@@ -104,7 +104,6 @@ func Folder(path string) (*os.Root, error) {
 	return os.OpenRoot("/proc/self/fd/" + strconv.Itoa(dir))
 }
 
-// makeFolder creates a directory and opens it.
 func makeFolder(path string) (dir int, err error) {
 	parent, err := Folder(filepath.Dir(path))
 	if err != nil {

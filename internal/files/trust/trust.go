@@ -131,7 +131,6 @@ func ownedBy(path string, info fs.FileInfo, self int) error {
 	return nil
 }
 
-// ids returns a file's user and group.
 func ids(info fs.FileInfo) (owner, group uint32) {
 	stat := info.Sys().(*syscall.Stat_t)
 	return stat.Uid, stat.Gid

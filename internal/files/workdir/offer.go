@@ -32,7 +32,6 @@ func (t *Tree) offer(machine string) Offer {
 	}
 }
 
-// writeOffer writes an offer, compressed.
 func writeOffer(w io.Writer, o Offer) error {
 	zip, _ := gzip.NewWriterLevel(w, gzip.BestSpeed)
 	return errors.Join(json.NewEncoder(zip).Encode(o), zip.Close())
@@ -41,7 +40,6 @@ func writeOffer(w io.Writer, o Offer) error {
 // maxOffer bounds an offer in bytes, uncompressed.
 const maxOffer = 1 << 30
 
-// readOffer reads and validates an offer.
 func readOffer(r io.Reader) (Offer, error) {
 	var o Offer
 	zip, err := gzip.NewReader(bufio.NewReader(r))

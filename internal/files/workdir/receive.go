@@ -152,7 +152,6 @@ func (r *receiver) update(ctx context.Context, c *target, o Offer) error {
 	return r.out.SendMessage(wire.TypeStaged, wire.Staged{Dir: []byte(filepath.Join(c.base.Name(), c.name))})
 }
 
-// want requests files from the launcher.
 func (r *receiver) want(files []wire.WantedFile) error {
 	for len(files) > wantStep {
 		if err := r.out.SendMessage(wire.TypeWant, wire.Want{Files: files[:wantStep], More: true}); err != nil {

@@ -39,7 +39,6 @@ type setup struct {
 	needs     services.MPI
 }
 
-// hello sends the first frame.
 func (s *setup) hello() error {
 	h := wire.Hello{
 		Protocol:        wire.Protocol,

@@ -181,7 +181,6 @@ func (s *starter) startRank(rank int, p *program, place rankenv.Rank) (err error
 	return nil
 }
 
-// environ returns the environment of a rank.
 func (s *starter) environ(rank int, p *program, place rankenv.Rank) []string {
 	if s.job.Bare {
 		return p.bareEnv(place)

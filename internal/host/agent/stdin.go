@@ -83,7 +83,6 @@ func (s *stdin) close(rank int) {
 	}
 }
 
-// run writes the input to one rank.
 func (s *stdin) run(rank int, r *inputReader) {
 	defer r.file.Close()
 	for {
@@ -144,7 +143,6 @@ func (s *stdin) leave(rank int, r *inputReader) (n int, due bool) {
 	return n, due
 }
 
-// returnCredit returns credit to the launcher.
 func (s *stdin) returnCredit(n int, due bool) {
 	if due {
 		_ = s.out.SendCredit(inputStream, n)

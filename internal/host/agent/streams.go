@@ -53,7 +53,6 @@ type pipes struct {
 	outputs []*os.File
 }
 
-// open makes the pipes of a rank.
 func (s *streams) open(rank int) (p *pipes, err error) {
 	p = &pipes{}
 	defer func() {
@@ -142,7 +141,6 @@ func (s *streams) rankEnded(rank int) {
 	s.stdin.close(rank)
 }
 
-// discard drops the rest of the output.
 func (s *streams) discard() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

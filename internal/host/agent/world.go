@@ -139,7 +139,6 @@ func (p *program) spawned(asked wire.SpawnProgram) (*program, error) {
 	return &q, nil
 }
 
-// look finds the program.
 func (p *program) look() (err error) {
 	if err = p.place.CheckDir(); err == nil {
 		p.path, err = p.find(p.argv)

@@ -212,7 +212,6 @@ func (e *errand) write(data []byte) bool {
 	return true
 }
 
-// signal sends a signal to ranks.
 func (e *errand) signal() error {
 	if e.ask.Signal < 1 || e.ask.Signal > 64 {
 		return fmt.Errorf("there is no signal %d", e.ask.Signal)

@@ -124,7 +124,6 @@ func (l *links) closeOurs() {
 	}
 }
 
-// connect makes a terminal, or pipes.
 func (e *errand) connect() (l *links, err error) {
 	if t := e.ask.Terminal; t != nil {
 		return e.openTerminal(*t)

@@ -185,7 +185,6 @@ func (w *gpuWatch) last() (all []wire.GPUUse, problem string) {
 	return all, w.problem
 }
 
-// stop ends nvidia-smi.
 func (w *gpuWatch) stop() {
 	if w == nil || w.links == nil {
 		return

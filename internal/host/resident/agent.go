@@ -117,7 +117,6 @@ func (a *agent) begin(nonce string, to *frames.Writer) {
 	_, _ = io.WriteString(a.stdin, nonce+"\n") // an agent that has ended says so by its status
 }
 
-// wait waits for the agent's end.
 func (a *agent) wait() End {
 	<-a.ended
 	return a.end
@@ -141,7 +140,6 @@ func (a *agent) dismiss() {
 	a.wait()
 }
 
-// endOf converts the results of os.Process.Wait.
 func endOf(state *os.ProcessState, err error) End {
 	if err != nil {
 		return End{Error: fmt.Sprintf("wait for an agent: %v", err)}

@@ -58,7 +58,6 @@ func openRendezvous(job wire.Job, relay *relay, epochs *epochs, addresses []wire
 	return d, nil
 }
 
-// close ends all requests.
 func (d *rendezvous) close() {
 	d.cancel()
 	for _, l := range d.listeners {

@@ -64,7 +64,6 @@ func (s *Services) openMPI(o Options) (err error) {
 	return nil
 }
 
-// inMemory makes a file in memory.
 func inMemory(name string, content []byte) (*os.File, error) {
 	file, err := memexec.Create(name)
 	if err != nil {

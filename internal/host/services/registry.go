@@ -33,7 +33,6 @@ type spawned struct {
 	Err   error
 }
 
-// newRegistry returns the registry of a host.
 func newRegistry(may wire.Spawn) *registry {
 	turn := make(chan struct{})
 	close(turn)
@@ -55,7 +54,6 @@ func (r *registry) ask(by int) (id uint64, answer <-chan spawned) {
 	return r.last, kept.answer
 }
 
-// drop forgets a request.
 func (r *registry) drop(id uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -60,7 +60,6 @@ func (s *startup) report() {
 	}
 }
 
-// rankEnded records that a rank has ended.
 func (s *startup) rankEnded(rank int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,7 +84,6 @@ func (s *startup) check() {
 	}
 }
 
-// end records that the start-up is over.
 func (s *startup) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -19,7 +19,6 @@ type port struct {
 	addr net.Addr
 }
 
-// lean replaces a listener.
 func lean(listener net.Listener) (net.Listener, error) {
 	defer listener.Close() // the file is the same socket
 	file, err := listener.(*net.TCPListener).File()

@@ -74,7 +74,6 @@ type answer struct {
 	records int // number of packed records in value, sent unpacked; 0: value is sent unchanged
 }
 
-// append appends the answer's bytes.
 func (a answer) append(dst []byte) []byte {
 	length := len(a.value)
 	if a.records > 0 {

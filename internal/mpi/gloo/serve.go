@@ -104,7 +104,6 @@ func (s *server) lead() {
 	}
 }
 
-// answer reads one request and answers it.
 func (s *server) answer(conn net.Conn, buf []byte, wait func()) {
 	_ = conn.SetDeadline(time.Now().Add(requestTime))
 	req, rest, err := readHead(conn, buf)

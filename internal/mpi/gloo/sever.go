@@ -61,7 +61,6 @@ func (e *ends) note(req request, body []byte, a answer) {
 	}
 }
 
-// all returns the addresses so far.
 func (e *ends) all() map[netip.AddrPort]bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -51,7 +51,6 @@ type reader struct {
 
 var errSpawn = errors.New("a spawn request that is too long or not complete")
 
-// begin starts a program of the request.
 func (r *reader) begin() {
 	r.within = true
 	r.words = map[string]string{}

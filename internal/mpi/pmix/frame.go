@@ -53,7 +53,6 @@ func (f *frame) texts(list ...string) {
 	}
 }
 
-// send writes the message.
 func (f frame) send(w io.Writer) error {
 	binary.LittleEndian.PutUint32(f, uint32(len(f)-4))
 	_, err := w.Write(f)

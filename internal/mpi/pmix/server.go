@@ -193,7 +193,6 @@ func (s *Server) describe() error {
 	return s.conn.SetReadDeadline(time.Time{})
 }
 
-// take stores a rank's variables.
 func (s *Server) take(m *message) {
 	rank := s.rank(m)
 	text := m.text()

@@ -98,7 +98,6 @@ func (s *Server) where(world, rank int) int {
 	}
 }
 
-// spawn starts programs for a rank.
 func (s *Server) spawn(rank int, programs []Program) ([]byte, status) {
 	if s.opts.Spawn == nil {
 		return nil, broken
@@ -110,7 +109,6 @@ func (s *Server) spawn(rank int, programs []Program) ([]byte, status) {
 	return []byte(name), done
 }
 
-// programs reads the programs of a request.
 func (m *message) programs() (all []Program) {
 	for range m.count() {
 		p := Program{Ranks: m.number(), Dir: string(m.text()), Host: string(m.text())}

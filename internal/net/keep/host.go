@@ -67,7 +67,6 @@ type host struct {
 
 var errLost = errors.New("not connected now")
 
-// connect dials the host once.
 func (h *host) connect(ctx context.Context) error {
 	conn, err := h.Dial(ctx)
 	if err != nil {
@@ -154,7 +153,6 @@ func (h *host) drop(l *line, why error) {
 	l.close()
 }
 
-// close closes all connections.
 func (h *host) close() {
 	for l := h.first(); l != nil; l = h.first() {
 		h.drop(l, nil)

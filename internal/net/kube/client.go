@@ -109,7 +109,6 @@ func (c *Client) podsPath() string {
 	return "/api/v1/namespaces/" + url.PathEscape(c.access.Namespace) + "/pods"
 }
 
-// get decodes an answer of bounded size.
 func (c *Client) get(ctx context.Context, path string, query url.Values, answer any) error {
 	body, err := c.open(ctx, path, query)
 	if err != nil {

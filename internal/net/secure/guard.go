@@ -106,7 +106,6 @@ func (g *guard) put(b []byte) error {
 	return nil
 }
 
-// flush sends the sealed bytes.
 func (g *guard) flush(fd int) error {
 	w := g.wire
 	for len(w.out) > 0 {

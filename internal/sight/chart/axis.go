@@ -26,7 +26,6 @@ type Axis struct {
 	Include []float64 // values always within the axis
 }
 
-// label formats a tick.
 func (a Axis) label(v float64) string {
 	if a.Scale == Time {
 		return clock(v)

@@ -44,7 +44,6 @@ func Format(format string, args ...any) HTML {
 	return HTML(fmt.Sprintf(format, safe...))
 }
 
-// join concatenates parts.
 func join(parts []HTML) HTML {
 	var b strings.Builder
 	for _, part := range parts {

@@ -54,7 +54,6 @@ func appendHead(to []byte, at time.Time, rank, fd, size int) []byte {
 	return binary.BigEndian.AppendUint32(to, uint32(size))
 }
 
-// appendGap appends a gap of lost bytes.
 func appendGap(to []byte, lost int64) []byte {
 	to = appendHead(to, time.Now(), Own, Gap, 8)
 	return binary.BigEndian.AppendUint64(to, uint64(lost))

@@ -42,7 +42,6 @@ func (s *space) forget() error {
 	return err
 }
 
-// bytes returns n bytes.
 func (s *space) bytes(at uint64, n int) []byte {
 	data := make([]byte, n)
 	if s.left -= max(n, minCharge); s.left < 0 {

@@ -28,7 +28,6 @@ func compare(w io.Writer, runs []Run) error {
 	return err
 }
 
-// label names the run among others.
 func (p page) label() string { return cmp.Or(p.Name, p.name(), "run") }
 
 // facts returns a row for each card, with a column for each run.

@@ -70,7 +70,6 @@ func (s sheet) mean() (out series) {
 	return out
 }
 
-// collect reduces a record.
 func collect(r record.Record) (d data) {
 	if len(r.Points) == 0 {
 		return d

@@ -33,7 +33,6 @@ func (p page) cards() []chart.Card {
 		{Name: "Hosts", Value: fmt.Sprint(p.hosts())}, p.collectives(), p.slowest(), p.peak()}
 }
 
-// hosts returns the number of hosts.
 func (p page) hosts() int { return max(len(p.data.hosts), len(p.Record.Run.Places)) }
 
 // collectives returns how much of their time ranks spent in collectives.

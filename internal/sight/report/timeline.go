@@ -34,7 +34,6 @@ func (p page) timeline() (chart.HTML, error) {
 	return chart.Section("Ranks over time", text, drawn), err
 }
 
-// lanes returns the events by kind.
 func (p page) lanes() (lanes []chart.Lane) {
 	for _, kind := range []struct {
 		name, class string

@@ -90,7 +90,6 @@ func call(c *flight.Call) string {
 	return kind + " by " + library
 }
 
-// title names a process group.
 func title(g *flight.Group) string {
 	if g.Desc != "" && g.Desc != "undefined" {
 		return g.Desc

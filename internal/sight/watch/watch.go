@@ -220,7 +220,6 @@ func (w *Watch) rows() (ranks []Rank) {
 	return ranks
 }
 
-// sample returns the job now.
 func (f *follower) sample() Sample {
 	w := f.watch
 	now := time.Now()

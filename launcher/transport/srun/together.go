@@ -154,7 +154,6 @@ func (st *step) start() {
 	go st.run(ctx, overlap)
 }
 
-// run runs srun until it has ended.
 func (st *step) run(ctx context.Context, overlap string) {
 	defer close(st.ended)
 	said := &reports{missing: st.exited}

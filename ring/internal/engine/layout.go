@@ -40,7 +40,6 @@ func NewLayout(rank int, domains [][]int) Layout {
 // Size returns the number of ranks.
 func (l Layout) Size() int { return len(l.at) }
 
-// mine returns the ranks of this domain.
 func (l Layout) mine() []int { return l.domains[l.domain] }
 
 // Whole reports whether all ranks share memory.

@@ -95,7 +95,6 @@ func Find(lookup func(string) (string, bool)) (*Library, error) {
 		"path of %s", last, soname)
 }
 
-// bind finds the functions of NCCL.
 func bind(library unsafe.Pointer, path string) (*Library, error) {
 	var missing *C.char
 	l := &Library{Path: path, table: C.ring_nccl_table(library, &missing)}

@@ -42,7 +42,6 @@ type lane struct {
 	suspect  bool // its network seems dead
 }
 
-// newLane prepares a connection.
 func newLane(conn *secure.Conn, number, rail int) (*lane, error) {
 	return &lane{conn: conn, number: number, rail: rail}, conn.Limit(unsentLimit)
 }
@@ -112,7 +111,6 @@ func (l *lane) read(b []byte) (int, error) {
 	return n, nil
 }
 
-// receive reads from the socket.
 func (l *lane) receive(b []byte) (int, error) {
 	if l.dry || l.gone {
 		return 0, nil

@@ -203,7 +203,6 @@ func (s *Stream) conclude(now time.Time) {
 	}
 }
 
-// healthy reports whether a lane works.
 func (s *Stream) healthy() bool {
 	for _, l := range s.lanes {
 		if !l.suspect {

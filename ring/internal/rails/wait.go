@@ -7,7 +7,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// makeWakePipe makes the pipe.
 func (s *Stream) makeWakePipe() error {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
@@ -38,7 +37,6 @@ func (s *Stream) signal() {
 	}
 }
 
-// clearSignal empties the pipe.
 func (s *Stream) clearSignal() {
 	if s.signalled && !s.woken {
 		s.signalled = false

@@ -137,7 +137,6 @@ func (c *gathering) copyIn(first uint32, b int) error {
 	return nil
 }
 
-// copyOut copies the others' parts.
 func (c *gathering) copyOut(first uint32, b int) error {
 	g := c.g
 	n := first + uint32(b)

@@ -103,7 +103,6 @@ func openMemory(text []byte, size int) ([]byte, error) {
 	return m, nil
 }
 
-// parseOffer parses and checks a rank's offer.
 func parseOffer(text []byte) (offer, error) {
 	var o offer
 	if len(text) > recordLimit {

@@ -190,7 +190,6 @@ func (s *swap) come() bool {
 	return !h.over() && int32(s.g.seg.pair(h.rank, s.g.rank).posted.Load()-s.g.taken[h.rank]) > 0
 }
 
-// take takes the next block.
 func (s *swap) take() error {
 	g := s.g
 	h := &s.in

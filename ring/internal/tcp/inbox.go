@@ -32,7 +32,6 @@ func (b *inbox) reset() {
 	b.end = 0
 }
 
-// drop releases the flow's memory.
 func (b *inbox) drop() {
 	b.pair = [2]unsafe.Pointer{}
 	b.space = nil

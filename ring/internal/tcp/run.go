@@ -126,7 +126,6 @@ func cuts(f *flow.Flow) bool {
 	return false
 }
 
-// stopWorkers ends the workers.
 func (n *Net) stopWorkers() {
 	for _, s := range n.streams {
 		if s.start != nil {

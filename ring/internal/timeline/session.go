@@ -44,7 +44,6 @@ func (s *session) put(ev event) {
 	}
 }
 
-// loop runs the writer until quit.
 func (s *session) loop() {
 	defer close(s.done)
 	tick := time.NewTicker(flushEvery)
@@ -79,7 +78,6 @@ func (s *session) finish() {
 	s.flush()
 }
 
-// take converts one event to text.
 func (s *session) take(ev event) {
 	b, ok := s.rows.add(s.buf, ev)
 	if !ok {

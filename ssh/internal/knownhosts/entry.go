@@ -30,7 +30,6 @@ type Entry struct {
 	hosts
 }
 
-// parse parses one line.
 func parse(line []byte) (e Entry, ok bool) {
 	line = bytes.Trim(line, " \t\r\n")
 	if len(line) == 0 || line[0] == '#' {

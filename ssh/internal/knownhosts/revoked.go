@@ -41,7 +41,6 @@ func RevokedIn(ctx context.Context, file string, key xssh.PublicKey) (bool, erro
 	return false, nil
 }
 
-// inRevocationList asks ssh-keygen.
 func inRevocationList(ctx context.Context, file string, key xssh.PublicKey) (bool, error) {
 	public, err := os.CreateTemp("", "gorun-host-key-")
 	if err != nil {

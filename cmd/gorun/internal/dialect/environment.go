@@ -30,7 +30,6 @@ func (d Dialect) reads() Dialect {
 	return d | mca
 }
 
-// variables returns the environment as a map.
 func variables(environ []string) map[string]string {
 	values := map[string]string{}
 	for _, kv := range environ {

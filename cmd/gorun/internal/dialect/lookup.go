@@ -184,5 +184,4 @@ func Spelling(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 	}
 }
 
-// normalizeDashes replaces _ by -.
 func normalizeDashes(name string) string { return strings.ReplaceAll(name, "_", "-") }

@@ -389,7 +389,6 @@ func (t *translator) take(m meaning, values []string) error {
 	return nil
 }
 
-// chooseDialect reads --dialect.
 func (t *translator) chooseDialect(typed, name string) error {
 	requested, known := Named(name)
 	if !known {

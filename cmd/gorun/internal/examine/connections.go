@@ -60,7 +60,6 @@ func reusable(conn launcher.Host) bool {
 	return ok && known.BySSH() && !resident
 }
 
-// close closes all unused connections.
 func (c *connections) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -311,7 +311,6 @@ func heat(times float64, less bool) float64 {
 	return min(max(math.Log2(max(times, 1e-9))-0.3, 0)/1.7, 1)
 }
 
-// bars shows numbers of each host.
 func (r Report) bars() (all chart.HTML) {
 	totals := doctor.Totals(r.Measured)
 	for _, b := range []struct {

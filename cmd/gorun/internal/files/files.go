@@ -89,7 +89,6 @@ func cutHosts(word string) (hosts, path string, is bool) {
 	return word[:colon], path, true
 }
 
-// open reads the files.
 func (r Request) open() (files []deliver.File, size int64, err error) {
 	for _, name := range r.Names {
 		source, err := relay.Open(name)

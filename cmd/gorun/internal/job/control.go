@@ -69,7 +69,6 @@ func openControl(r *run, hosts hostRequests, requests *ui.Requests) (*controlSer
 	return s, nil
 }
 
-// listen makes the socket.
 func (s *controlServer) listen() error {
 	err := s.server.Listen()
 	if s.usable = err == nil; s.usable {
@@ -93,7 +92,6 @@ func (s *controlServer) ready() bool {
 	}
 }
 
-// describeJob describes the job before its start.
 func describeJob(r *run) control.Job {
 	j := control.Job{
 		Name:     r.o.Control.Name,

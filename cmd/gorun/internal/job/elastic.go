@@ -70,7 +70,6 @@ func (r *run) startElastic(ctx context.Context, commands *hostCommands) (launche
 	return result, err
 }
 
-// elasticRequest converts options to a launcher.Elastic.
 func (r *run) elasticRequest() launcher.Elastic {
 	e := r.o.Elastic
 	w := launcher.Elastic{

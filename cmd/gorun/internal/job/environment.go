@@ -101,7 +101,6 @@ func matches(pattern, name string) bool {
 	return pattern == name
 }
 
-// readEnvFile reads a file of variables.
 func readEnvFile(name string) (exports, warnings []string, err error) {
 	text, err := trust.ReadFile(name, maxEnvFile)
 	if err != nil {
@@ -149,7 +148,6 @@ func ForRanks(env, exports []string) []string {
 	})
 }
 
-// printEnvFlags prints the options of --print-env-flags.
 func printEnvFlags(environ []string, programs []program, out io.Writer, console *ui.UI) error {
 	var exported, warnings []string
 	for _, p := range programs {

@@ -28,7 +28,6 @@ func (r *run) each(do func(follower)) {
 	}
 }
 
-// follow opens all followers of the job.
 func (r *run) follow(ctx context.Context, hosts hostRequests, hang *hangReporter, requests *ui.Requests) error {
 	if r.o.JSONEvents != "" {
 		events, err := ui.OpenEvents(r.o.JSONEvents, r.console)

@@ -53,7 +53,6 @@ func shownRanks(plan launcher.Plan, show func(rank, fd int) bool) (n int) {
 	return n
 }
 
-// lineStyle returns the style of output lines.
 func lineStyle(o *settings.Options, programs []launcher.Program, io Streams) ui.LineStyle {
 	l := ui.LineStyle{
 		Style:     o.Prefix,

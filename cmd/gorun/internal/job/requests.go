@@ -76,7 +76,6 @@ func (h hostRequests) perHost(ranks []int) (map[*session.Session][]int, error) {
 	return all, nil
 }
 
-// signal sends a signal to ranks.
 func (h hostRequests) signal(w http.ResponseWriter, r *http.Request) error {
 	var want control.Signal
 	if err := decode(w, r, &want); err != nil {

@@ -121,7 +121,6 @@ func (r *run) warn() []string {
 	return warnings
 }
 
-// describe prints the plan for --dry-run.
 func (r *run) describe(warnings []string) error {
 	would := NewDryRun(r.o, r.plan, r.opts, r.where, warnings)
 	would.Tools = dryTools(r.tools)

@@ -68,7 +68,6 @@ func dryTools(d tool.Decision) (all []dryTool) {
 	return all
 }
 
-// text describes a rank in a line.
 func (t dryTool) text() string {
 	text := fmt.Sprintf("rank %d:", t.Rank)
 	if t.Program != nil {

@@ -186,7 +186,6 @@ func (s *show) endTail() {
 	}
 }
 
-// record prints one record.
 func (s *show) record(r control.Record) error {
 	switch {
 	case r.FD == control.Gap:

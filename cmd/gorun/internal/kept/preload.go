@@ -54,7 +54,6 @@ func (p *preloads) start(ctx context.Context, host string, r *keep.Resident) {
 	}
 }
 
-// failures returns what has failed until now.
 func (p *preloads) failures() []launcher.HostError {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -107,7 +107,6 @@ func (p *Publishing) Event(event launcher.Event) {
 	}
 }
 
-// straggles records a straggler.
 func (p *Publishing) straggles(late straggler.Finding, text string) {
 	if p.recorder != nil {
 		p.recorder.Event(record.Event{

@@ -163,7 +163,6 @@ func ReadJobFile(name string, flags *pflag.FlagSet, lookup func(string) (string,
 	return s.relativeTo(filepath.Dir(name), homeDir(lookup)), err
 }
 
-// readSettings reads one configuration file.
 func readSettings(name string, flags *pflag.FlagSet) (settings, error) {
 	text, err := trust.ReadFile(name, maxConfig)
 	if err != nil {

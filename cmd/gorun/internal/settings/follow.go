@@ -82,7 +82,6 @@ func goesOn(l dialect.Dialect) keepGoing {
 // keepGoing is which failures of ranks leave the others running.
 type keepGoing launcher.Tolerance
 
-// words returns the values of --keep-going.
 func (keepGoing) words() []string {
 	return []string{
 		launcher.TolerateNone:  "none",

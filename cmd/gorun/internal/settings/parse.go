@@ -59,7 +59,6 @@ func parseSettings(name string, text []byte, flags *pflag.FlagSet) (settings, er
 	return r.settings, r.join()
 }
 
-// read reads one key of the file.
 func (r *settingsReader) read(e entry) (err error) {
 	s, isSection := sectionNamed(e.name)
 	switch {
@@ -217,7 +216,6 @@ func (r *settingsReader) texts(e entry, list *yaml.Node) (values []string, err e
 	return values, nil
 }
 
-// text returns a scalar value.
 func (r *settingsReader) text(e entry, node *yaml.Node) (string, error) {
 	node = resolved(node)
 	if node.Line > 0 {
@@ -267,7 +265,6 @@ func (r *settingsReader) entries(node *yaml.Node, within string) (list []entry, 
 	return list, nil
 }
 
-// resolved follows an alias.
 func resolved(node *yaml.Node) *yaml.Node {
 	if node.Kind == yaml.AliasNode {
 		return node.Alias

@@ -215,7 +215,6 @@ func cores(v float64) string {
 	return strconv.FormatFloat(v, 'f', 2, 64)
 }
 
-// clock formats a time of the job.
 func clock(seconds float64) string {
 	d := time.Duration(seconds) * time.Second
 	return fmt.Sprintf("%d:%02d:%02d", int(d.Hours()), int(d.Minutes())%60, int(d.Seconds())%60)

@@ -41,7 +41,6 @@ func newModel(job control.Job) *model {
 	}
 }
 
-// take replaces the sample.
 func (m *model) take(s watch.Sample) {
 	m.sample = s
 	m.late.Add(s)

@@ -117,7 +117,6 @@ func print(samples *json.Decoder, once bool, show func(watch.Sample) error) erro
 	}
 }
 
-// plain formats a sample as text.
 func plain(job control.Job, s watch.Sample) string {
 	m := newModel(job)
 	m.sample = s

@@ -49,7 +49,6 @@ func label(name, value string) string {
 		`\"`).Replace(strings.ToValidUTF8(value, "\uFFFD")) + `"`
 }
 
-// family begins a metric.
 func (t *text) family(name, kind, help string) {
 	if t.format == OpenMetrics {
 		name = strings.TrimSuffix(name, "_total") // its series have the suffix
