@@ -78,8 +78,7 @@ func (s sources) variables() []source {
 	hosts := func(parse func(name, text string) ([]Host, error)) func(string) (*Allocation, error) {
 		return func(name string) (*Allocation, error) {
 			hosts, err := parse(name, s.get(name))
-			var fault *ParseError
-			if errors.As(err, &fault) {
+			if fault, is := errors.AsType[*ParseError](err); is {
 				fault.Line = 0 // a variable has no lines
 			}
 			return allocated(name)(hosts, err)

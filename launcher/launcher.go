@@ -259,8 +259,7 @@ func (j *job) onEveryHost(ctx context.Context, steps ...connect.Step) error {
 		names = append(names, h.Name)
 	}
 	errs := connect.EveryHost(ctx, names, j.opts.Note, steps...)
-	var stopped *StoppedError
-	if errors.As(context.Cause(ctx), &stopped) {
+	if stopped, is := errors.AsType[*StoppedError](context.Cause(ctx)); is {
 		return stopped
 	}
 	return j.launchError(errs)

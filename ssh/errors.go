@@ -90,8 +90,7 @@ type UnresolvedError struct {
 }
 
 func (e *UnresolvedError) Error() string {
-	var dns *net.DNSError
-	if errors.As(e.Err, &dns) && dns.IsNotFound {
+	if dns, is := errors.AsType[*net.DNSError](e.Err); is && dns.IsNotFound {
 		return fmt.Sprintf("%s: no address for the name %s", e.Target, prose.Printable(dns.Name))
 	}
 	return fmt.Sprintf("%s: looking its address up: %v", e.Target, e.Err)

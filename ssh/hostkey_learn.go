@@ -46,8 +46,7 @@ func (k *hostKeys) learn(ctx context.Context, key xssh.PublicKey) error {
 	}
 	file := k.settings.userKnownHosts[0]
 	if err := k.append(ctx, file, key); err != nil {
-		var refused Hinter
-		if errors.As(err, &refused) {
+		if _, is := errors.AsType[Hinter](err); is {
 			return err
 		}
 		return &ConfigError{k.settings.alias, fmt.Errorf("remembering the host key: %w", err)}

@@ -46,8 +46,7 @@ func (c *Client) put(ctx context.Context, name string, mode fs.FileMode, r io.Re
 		return err
 	}
 	s, err := c.start(ctx, "subsystem", "sftp")
-	var refused refusedError
-	if errors.As(err, &refused) {
+	if _, is := errors.AsType[refusedError](err); is {
 		return u.byShell(ctx, c.Run)
 	}
 	if err != nil {

@@ -158,8 +158,7 @@ func strayFlags(program []string) string {
 
 // wrongFlag names the nearest flag of a command, or shows one that lacks its value.
 func wrongFlag(cmd *cobra.Command, err error) error {
-	var bare *pflag.ValueRequiredError
-	if errors.As(err, &bare) {
+	if bare, is := errors.AsType[*pflag.ValueRequiredError](err); is {
 		f := bare.GetFlag()
 		value, _ := pflag.UnquoteUsage(f)
 		return usage.Errorf(fmt.Sprintf("write --%s %s; %s --help says more", f.Name, strings.ToUpper(value),

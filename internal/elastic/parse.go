@@ -84,8 +84,7 @@ func parseLine(name string, n int, text string, slots int) ([]hostfile.Host, err
 	if err == nil {
 		hosts, err = list.Hosts()
 	}
-	var bad *hostfile.ParseError
-	if errors.As(err, &bad) {
+	if bad, is := errors.AsType[*hostfile.ParseError](err); is {
 		bad.Line = n
 		return nil, bad
 	}

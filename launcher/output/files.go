@@ -100,8 +100,7 @@ func (e *OutputError) Unwrap() error { return e.Err }
 
 // Hint returns what to change.
 func (e *OutputError) Hint() string {
-	var foreign *trust.Error
-	if errors.As(e.Err, &foreign) {
+	if foreign, is := errors.AsType[*trust.Error](e.Err); is {
 		return foreign.Hint()
 	}
 	return e.flag + " names a folder, new or old, in which you may write files"

@@ -133,8 +133,7 @@ func writeSome(dir string) error {
 
 // reason is an error without the name of a file.
 func reason(err error) string {
-	var number unix.Errno
-	if errors.As(err, &number) {
+	if number, is := errors.AsType[unix.Errno](err); is {
 		return number.Error()
 	}
 	return err.Error()

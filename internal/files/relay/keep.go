@@ -211,8 +211,7 @@ func (k *kept) Close() error {
 
 // Plainly says which path failed, not which system call.
 func Plainly(err error) error {
-	var path *fs.PathError
-	if errors.As(err, &path) {
+	if path, is := errors.AsType[*fs.PathError](err); is {
 		return fmt.Errorf("%s: %w", path.Path, path.Err)
 	}
 	return err

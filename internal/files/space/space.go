@@ -45,8 +45,7 @@ func Explain(err error, dir string, need int64) error {
 		return err
 	}
 	// The file system matters, not a temporary file's name.
-	var path *fs.PathError
-	if errors.As(err, &path) {
+	if path, is := errors.AsType[*fs.PathError](err); is {
 		err = path.Err
 	}
 	if real, err := filepath.EvalSymlinks(dir); err == nil {

@@ -46,8 +46,7 @@ func CheckOutput(path string) error {
 			err = overwritableAt(dir, name, path)
 		}
 	}
-	var foreign *Error
-	if errors.As(err, &foreign) {
+	if foreign, is := errors.AsType[*Error](err); is {
 		return foreign
 	}
 	return nil

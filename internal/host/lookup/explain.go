@@ -258,8 +258,7 @@ func (p Place) below(path string) string {
 
 // cause strips the operation and path from err, which the sentence around it names.
 func cause(err error) error {
-	var no syscall.Errno
-	if errors.As(err, &no) {
+	if no, is := errors.AsType[syscall.Errno](err); is {
 		return no
 	}
 	return err

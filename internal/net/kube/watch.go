@@ -132,8 +132,7 @@ func (w *Watch) once(ctx context.Context, version string) (string, error) {
 		"timeoutSeconds":      {"300"},
 	}
 	body, err := w.client.open(ctx, w.client.podsPath(), query)
-	var refused *RefusedError
-	if errors.As(err, &refused) && refused.Status == http.StatusGone {
+	if refused, is := errors.AsType[*RefusedError](err); is && refused.Status == http.StatusGone {
 		return "", errGone
 	}
 	if err != nil {

@@ -134,8 +134,7 @@ func (h *Host) AgentBuild() string { return h.reached.Build }
 // RunAgent runs an agent's guard.
 func (h *Host) RunAgent(ctx context.Context, nonce string, stdin io.Reader, stdout, stderr io.Writer) error {
 	err := h.do(ctx, keep.PathAgent, keep.Request{Nonce: nonce}, stdin, stdout, stderr)
-	var refused *control.AnswerError
-	if errors.As(err, &refused) {
+	if refused, is := errors.AsType[*control.AnswerError](err); is {
 		return &exitError{h.name, noResident, refused.Text}
 	}
 	return err

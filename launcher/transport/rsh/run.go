@@ -76,8 +76,7 @@ func (h *Host) Run(ctx context.Context, argv []string, stdin io.Reader, stdout, 
 // ended distinguishes the end of the program itself from that of the command, where possible.
 func (h *Host) ended(err error) error {
 	name := filepath.Base(h.config.Argv[0])
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
+	if exit, is := errors.AsType[*exec.ExitError](err); is {
 		if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 			return &KilledError{Program: name, Host: h.config.Host, Signal: status.Signal()}
 		}

@@ -39,8 +39,7 @@ func Dial(ctx context.Context, c Config) (*Host, error) {
 	}
 	h := &Host{c}
 	err := h.probe(ctx)
-	var deaf *NoStdinError
-	if errors.As(err, &deaf) && filepath.Base(c.Argv[0]) == "kubexec.sh" {
+	if _, is := errors.AsType[*NoStdinError](err); is && filepath.Base(c.Argv[0]) == "kubexec.sh" {
 		// The operator's script calls kubectl without -i, but does not quote the host,
 		// which allows to add the option there.
 		h.config.Host += " -i"

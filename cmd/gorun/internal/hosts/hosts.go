@@ -193,8 +193,7 @@ func (s Finder) parseHostfile(name string) (hostfile.List, error) {
 	}
 	defer file.Close()
 	list, err := hostfile.Parse(name, file)
-	var read *fs.PathError
-	if errors.As(err, &read) {
+	if read, is := errors.AsType[*fs.PathError](err); is {
 		return hostfile.List{}, usage.Errorf("check the name after --hostfile", "read the hostfile: %w", read)
 	}
 	return list, hostsError(err)

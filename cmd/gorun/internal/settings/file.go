@@ -104,8 +104,7 @@ func (s settings) Blame(err error, typed map[string]bool) error {
 
 // rejection returns why a flag rejects a value, without the flag's name.
 func rejection(err error) error {
-	var invalid *pflag.InvalidValueError
-	if errors.As(err, &invalid) {
+	if invalid, is := errors.AsType[*pflag.InvalidValueError](err); is {
 		return reason(invalid)
 	}
 	return err

@@ -116,8 +116,7 @@ func (u *UI) Tracef(format string, args ...any) {
 
 // Report prints the error of a job that did not start.
 func (u *UI) Report(err error) {
-	var launch *launcher.LaunchError
-	if errors.As(err, &launch) {
+	if launch, is := errors.AsType[*launcher.LaunchError](err); is {
 		u.ReportHosts(launch.Hosts)
 		return
 	}
