@@ -22,7 +22,9 @@ func Quota(root fs.FS) (cpus float64) {
 		}
 		switch controllers := fields[1]; {
 		case controllers == "":
-			cpus = lower(cpus, least(root, "sys/fs/cgroup", fields[2], maxOf))
+			for _, mount := range []string{"sys/fs/cgroup", "sys/fs/cgroup/unified"} {
+				cpus = lower(cpus, least(root, mount, fields[2], maxOf))
+			}
 		case slices.Contains(strings.Split(controllers, ","), "cpu"):
 			for _, mount := range []string{controllers, "cpu"} {
 				cpus = lower(cpus, least(root, path.Join("sys/fs/cgroup", mount), fields[2], cfsOf))

@@ -291,7 +291,11 @@ func TestQuota(t *testing.T) {
 		"no limit":  {"proc/self/cgroup 0::/a\nsys/fs/cgroup/a/cpu.max max 100000", 0},
 		"a group above": {"proc/self/cgroup 0::/a/b\nsys/fs/cgroup/a/b/cpu.max 400000 " +
 			"100000\nsys/fs/cgroup/a/cpu.max 200000 100000", 2},
-		"a container": {"proc/self/cgroup 0::/\nsys/fs/cgroup/cpu.max 300000 100000", 3},
+		"a container":          {"proc/self/cgroup 0::/\nsys/fs/cgroup/cpu.max 300000 100000", 3},
+		"its groups are there": {"proc/self/cgroup 0::/docker/0123\nsys/fs/cgroup/cpu.max 200000 100000", 2},
+		"both versions":        {"proc/self/cgroup 0::/a\nsys/fs/cgroup/unified/a/cpu.max 50000 100000", 0.5},
+		"another group's": {"proc/self/cgroup 1:cpuset:/a\n2:cpuacct:/a\n" +
+			"sys/fs/cgroup/a/cpu.max 100000 100000", 0},
 		"version 1": {"proc/self/cgroup 4:cpu,cpuacct:/docker/1\nsys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us 250000\n" +
 			"sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us 100000", 2.5},
 		"version 1 without a limit": {"proc/self/cgroup 4:cpu:/\nsys/fs/cgroup/cpu/cpu.cfs_quota_us " +

@@ -11,6 +11,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gorun/gorun/internal/host/topology"
 )
 
 const (
@@ -259,5 +261,9 @@ func usableCores(controls []*control) float64 {
 			all[i] |= word
 		}
 	}
-	return min(float64(max(1, all.Count())), quota(os.DirFS("/")))
+	cores := float64(max(1, all.Count()))
+	if quota := topology.Quota(os.DirFS("/")); quota > 0 {
+		return min(cores, quota)
+	}
+	return cores
 }

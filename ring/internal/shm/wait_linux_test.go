@@ -1,6 +1,8 @@
 package shm
 
 import (
+	"cmp"
+	"math"
 	"os"
 	"os/exec"
 	"runtime"
@@ -8,10 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/gorun/gorun/internal/host/topology"
 	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
-
-	"golang.org/x/sys/unix"
 )
 
 func TestParseStat(t *testing.T) {
@@ -98,7 +101,7 @@ func TestUsableCores(t *testing.T) {
 	a.cpus.Set(0)
 	b.cpus.Set(3)
 	c.cpus.Set(3)
-	limit := quota(os.DirFS("/"))
+	limit := cmp.Or(topology.Quota(os.DirFS("/")), math.Inf(1))
 	for _, tt := range []struct {
 		controls []*control
 		want     float64
