@@ -48,8 +48,8 @@ func Against(base, now Measured) (findings []Finding) {
 		a := median(was.rtt)
 		b := median(is.rtt)
 		if a > 0 && b > farTimes*a && b-a > farLeast {
-			j.timed(about(name, Warning, "latency", "", "a round trip takes %s, and in the baseline %s", seconds(b),
-				seconds(a)).than(b/a, 0).sinceBaseline())
+			j.timed(about(name, Warning, "latency", "", "a round trip takes %s, and in the baseline %s", Seconds(b),
+				Seconds(a)).than(b/a, 0).sinceBaseline())
 		}
 		for way, values := range map[string][2][]float64{"sends": {was.out, is.out}, "receives": {was.in, is.in}} {
 			a := middle(values[0], true)

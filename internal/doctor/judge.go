@@ -368,7 +368,7 @@ func (j *judge) measures() []measure {
 					return 0, false
 				}
 				return h.Login.Seconds, true
-			}, false, 4, math.Inf(1), 2, seconds},
+			}, false, 4, math.Inf(1), 2, Seconds},
 		{"fsync", "needs for a write to disk", "look at its disk: smartctl -a, iostat -x 1",
 			func(h Host) (float64, bool) {
 				if h.Facts == nil {
@@ -379,7 +379,7 @@ func (j *judge) measures() []measure {
 					worst = max(worst, d.Fsync)
 				}
 				return worst, true
-			}, false, 10, math.Inf(1), 0.5, seconds},
+			}, false, 10, math.Inf(1), 0.5, Seconds},
 	}
 }
 

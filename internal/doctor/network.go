@@ -206,7 +206,7 @@ func (j *judge) clock(i int, v pairing, _ []pairing) {
 	}
 	j.timed(about(j.Names[i], severity, "clock",
 		"let it follow a time server: systemctl restart chronyd, or systemd-timesyncd",
-		"its clock is %s %s those of the others", seconds(math.Abs(ahead)), which))
+		"its clock is %s %s those of the others", Seconds(math.Abs(ahead)), which))
 }
 
 // rest collects a value of all hosts except one.
@@ -230,8 +230,8 @@ func (j *judge) latency(i int, v pairing, views []pairing) {
 		return
 	}
 	j.timed(about(j.Names[i], Bad, "latency", "look at its cable, switch port and interface: ethtool -S, ping",
-		"a round trip to it takes %s, and between the others %s", seconds(own(v)),
-		seconds(c.usual)).than(c.times, c.sigma))
+		"a round trip to it takes %s, and between the others %s", Seconds(own(v)),
+		Seconds(c.usual)).than(c.times, c.sigma))
 }
 
 // loss judges the share of segments that had to be sent again.
@@ -366,8 +366,8 @@ func (j *judge) links(views []pairing, blamed map[int]bool) {
 			f.Severity = Warning
 			f.Times = far.times
 			f.Sigma = far.sigma
-			f.Text = fmt.Sprintf("a round trip between them takes %s, and %s between most", seconds(l.RTT),
-				seconds(far.usual))
+			f.Text = fmt.Sprintf("a round trip between them takes %s, and %s between most", Seconds(l.RTT),
+				Seconds(far.usual))
 		case okSlow && l.Out > 0 && l.In > 0 && slow.times < 0.35 && slow.sigma >= 2*rateSigma:
 			f.Severity = Warning
 			f.Times = slow.times

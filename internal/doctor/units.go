@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/gorun/gorun/internal/prose"
 )
@@ -23,12 +22,12 @@ func rate(perSecond float64) string {
 
 func flops(perSecond float64) string { return fmt.Sprintf("%.3g Gflop/s", perSecond/1e9) }
 
-func seconds(s float64) string {
-	d := time.Duration(s * float64(time.Second))
+// Seconds formats a time.
+func Seconds(s float64) string {
 	switch {
-	case d >= time.Second:
+	case s >= 1:
 		return fmt.Sprintf("%.2g s", s)
-	case d >= time.Millisecond:
+	case s >= 1e-3:
 		return fmt.Sprintf("%.3g ms", s*1e3)
 	}
 	return fmt.Sprintf("%.3g µs", s*1e6)

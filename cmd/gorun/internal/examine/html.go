@@ -92,40 +92,42 @@ func (r Report) mapped() (hosts []int) {
 
 // quantity is what is measured of pairs of hosts.
 type quantity struct {
-	title string
-	unit  chart.Unit
-	of    func(l doctor.Link, back bool) float64
-	less  bool // whether less is worse
+	title  string
+	unit   chart.Unit
+	of     func(l doctor.Link, back bool) float64 // returns 0 for what is unknown
+	less   bool                                   // whether less is worse
+	corner string                                 // title of a table for the terminal
+	show   func(float64) string                   // formats a cell of that table
 }
 
 func quantities() []quantity {
-	return []quantity{{"Round trips", chart.Durations(), func(l doctor.Link, _ bool) float64 { return l.RTT }, false},
+	return []quantity{{"Round trips", chart.Durations(), func(l doctor.Link, _ bool) float64 { return l.RTT }, false,
+		"round trip", doctor.Seconds},
 		{"Bandwidth", chart.Bandwidth(), func(l doctor.Link, back bool) float64 {
 			if back {
 				return l.In
 			}
 			return l.Out
-		}, true}}
+		}, true, "MB/s to", megabytes}}
+}
+
+// values returns those of all pairs, ascending.
+func (q quantity) values(r Report) (values []float64) {
+	for _, p := range r.directions() {
+		if v := q.of(p.Link, p.back); v > 0 {
+			values = append(values, v)
+		}
+	}
+	slices.Sort(values)
+	return values
 }
 
 // usual returns the median of all pairs, or 0.
-func (q quantity) usual(links []doctor.Link) float64 {
-	var values []float64
-	for _, l := range links {
-		for _, back := range []bool{false, true} {
-			if v := q.of(l, back); v > 0 {
-				values = append(values, v)
-			}
-		}
-	}
-	return middle(values)
-}
-
-func middle(values []float64) float64 {
+func (q quantity) usual(r Report) float64 {
+	values := q.values(r)
 	if len(values) == 0 {
 		return 0
 	}
-	values = slices.Sorted(slices.Values(values))
 	return values[len(values)/2]
 }
 
@@ -168,7 +170,7 @@ func (r Report) pairs() chart.HTML {
 		at := row{cells: []string{r.Names[p.from], r.Names[p.to]}}
 		for _, q := range quantities() {
 			v := q.of(p.Link, p.back)
-			times := v / q.usual(r.Links)
+			times := v / q.usual(r)
 			switch fault := p.fault(v); {
 			case fault != "":
 				at.cells = append(at.cells, fault, "-")
@@ -212,7 +214,7 @@ func (r Report) maps() (all chart.HTML) {
 		note += fmt.Sprintf(" Of %d hosts, %d are shown.", len(r.Names), len(hosts))
 	}
 	for _, q := range quantities() {
-		usual := q.usual(r.Links)
+		usual := q.usual(r)
 		step := q.unit.Step(usual)
 		drawn := chart.HeatMap{
 			Text:    q.title + " of all pairs",
@@ -262,18 +264,12 @@ func (r Report) history(earlier []Report) (chart.HTML, error) {
 	for _, q := range quantities() {
 		line := chart.Series{Band: true}
 		for _, e := range all {
-			var values []float64
-			for _, p := range e.directions() {
-				if v := q.of(p.Link, p.back); v > 0 {
-					values = append(values, v)
-				}
-			}
-			if len(values) > 0 {
+			if values := q.values(e); len(values) > 0 {
 				line.Points = append(line.Points, chart.Point{
 					X:    e.Began.Sub(all[0].Began).Hours() / 24,
-					Y:    middle(values),
-					Low:  slices.Min(values),
-					High: slices.Max(values),
+					Y:    q.usual(e),
+					Low:  values[0],
+					High: values[len(values)-1],
 				})
 			}
 		}
@@ -293,7 +289,7 @@ func (r Report) history(earlier []Report) (chart.HTML, error) {
 	for _, e := range slices.Backward(all) {
 		row := []string{e.Began.Format("2006-01-02 15:04"), e.Verdict, fmt.Sprint(len(e.Names)), prose.List(e.Bad)}
 		for _, q := range quantities() {
-			row = append(row, q.unit.Format(q.usual(e.Links)))
+			row = append(row, q.unit.Format(q.usual(e)))
 		}
 		rows = append(rows, row)
 	}
@@ -335,12 +331,14 @@ func (r Report) bars() (all chart.HTML) {
 		{"Receiving", func(i int, _ doctor.Host) (float64, string) {
 			return totals[i].In, megabytes(totals[i].In) + " MB/s"
 		}},
-		{"Round trip", func(i int, _ doctor.Host) (float64, string) { return totals[i].RTT, seconds(totals[i].RTT) }},
+		{"Round trip", func(i int, _ doctor.Host) (float64, string) {
+			return totals[i].RTT, doctor.Seconds(totals[i].RTT)
+		}},
 		{"Login", func(_ int, h doctor.Host) (float64, string) {
 			if h.Login == nil {
 				return 0, ""
 			}
-			return h.Login.Seconds, seconds(h.Login.Seconds)
+			return h.Login.Seconds, doctor.Seconds(h.Login.Seconds)
 		}},
 	} {
 		var drawn []chart.Bar
@@ -370,7 +368,7 @@ func (r Report) hostRows() (columns []string, rows [][]string) {
 		h := r.Hosts[name]
 		row := []string{name, "-"}
 		if h.Login != nil {
-			row[1] = seconds(h.Login.Seconds)
+			row[1] = doctor.Seconds(h.Login.Seconds)
 		}
 		if f := h.Facts; f != nil {
 			row = append(row, fmt.Sprint(f.Cores), prose.Size(f.Memory), f.Kernel, f.Versions["python"],

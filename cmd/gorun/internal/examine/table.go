@@ -108,7 +108,7 @@ func (r Report) hostTable(b *strings.Builder) error {
 			login := "-"
 			f := h.Facts
 			if h.Login != nil {
-				login = seconds(h.Login.Seconds)
+				login = doctor.Seconds(h.Login.Seconds)
 			}
 			if f == nil {
 				fmt.Fprintf(table, "%s\t%s%s\n", name, login, strings.Repeat("\t-", 10))
@@ -153,7 +153,7 @@ func (r Report) speedTable(b *strings.Builder) error {
 				for _, d := range h.Facts.Disks {
 					worst = max(worst, d.Fsync)
 				}
-				fsync = seconds(worst)
+				fsync = doctor.Seconds(worst)
 			}
 			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", name, copied, flops, fsync, strings.Join(netColumns(t), "\t"))
 		}
@@ -194,7 +194,7 @@ func netColumns(t doctor.Total) []string {
 	if t.RTT == 0 {
 		return []string{"-", "-", "-", "-", "-"}
 	}
-	return []string{seconds(t.RTT), megabytes(t.Out), megabytes(t.In), fmt.Sprintf("%.2g %%", 100*t.Loss),
+	return []string{doctor.Seconds(t.RTT), megabytes(t.Out), megabytes(t.In), fmt.Sprintf("%.2g %%", 100*t.Loss),
 		fmt.Sprintf("%+.1f ms", 1e3*t.Clock+0)}
 }
 
@@ -203,34 +203,16 @@ func (r Report) pairTables(b *strings.Builder) error {
 	if len(r.Links) == 0 || len(r.Names) > maxCells {
 		return nil
 	}
-	for _, t := range []struct {
-		title string
-		of    func(doctor.Link, bool) (float64, bool)
-		show  func(float64) string
-	}{
-		{"round trip", func(l doctor.Link, _ bool) (float64, bool) { return l.RTT, l.RTT > 0 }, seconds},
-		{"MB/s to", func(l doctor.Link, back bool) (float64, bool) {
-			if back {
-				return l.In, l.In > 0
-			}
-			return l.Out, l.Out > 0
-		}, megabytes},
-	} {
+	for _, q := range quantities() {
 		cells := map[[2]int]string{}
-		for _, l := range r.Links {
-			for _, back := range []bool{false, true} {
-				at := [2]int{l.From, l.To}
-				if back {
-					at = [2]int{l.To, l.From}
-				}
-				if value, ok := t.of(l, back); ok {
-					cells[at] = t.show(value)
-				}
+		for _, p := range r.directions() {
+			if value := q.of(p.Link, p.back); value > 0 {
+				cells[[2]int{p.from, p.to}] = q.show(value)
 			}
 		}
 		b.WriteString("\n")
 		err := ui.WriteColumns(b, func(table io.Writer) {
-			fmt.Fprintf(table, "%s\t%s\n", t.title, strings.Join(r.Names, "\t"))
+			fmt.Fprintf(table, "%s\t%s\n", q.corner, strings.Join(r.Names, "\t"))
 			for i, name := range r.Names {
 				row := []string{name}
 				for j := range r.Names {
@@ -244,16 +226,6 @@ func (r Report) pairTables(b *strings.Builder) error {
 		}
 	}
 	return nil
-}
-
-func seconds(s float64) string {
-	switch {
-	case s >= 1:
-		return fmt.Sprintf("%.2g s", s)
-	case s >= 1e-3:
-		return fmt.Sprintf("%.3g ms", s*1e3)
-	}
-	return fmt.Sprintf("%.3g µs", s*1e6)
 }
 
 func megabytes(rate float64) string {
