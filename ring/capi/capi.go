@@ -308,29 +308,21 @@ func goRingRun(comm C.ring_comm, call *C.ring_call, timeout C.int64_t, failure *
 	return tell(failure, o, o.comm.Do(ctx, w))
 }
 
-//export goRingStartHere
-func goRingStartHere(comm C.ring_comm, call *C.ring_call, id *C.ring_request, failure *C.ring_failure) (code C.int) {
-	defer guard(&code, failure)
-	o, w, err := started(comm, call, id)
-	if err != nil {
-		return tell(failure, o, err)
-	}
-	return tell(failure, o, o.requests.beginHere(id, func() (request, error) {
-		h, err := o.comm.StartHere(w)
-		return request{handle: h}, err
-	}))
-}
-
 //export goRingStart
-func goRingStart(comm C.ring_comm, call *C.ring_call, id *C.ring_request, failure *C.ring_failure) (code C.int) {
+func goRingStart(comm C.ring_comm, call *C.ring_call, here C.int, id *C.ring_request,
+	failure *C.ring_failure) (code C.int) {
 	defer guard(&code, failure)
 	o, w, err := started(comm, call, id)
 	if err != nil {
 		return tell(failure, o, err)
 	}
-	return tell(failure, o, o.requests.begin(id, func() (request, error) {
-		h, err := o.comm.Start(w)
-		return request{handle: h}, err
+	return tell(failure, o, o.requests.begin(id, here != 0, func() (r request, err error) {
+		if here != 0 {
+			r.handle, err = o.comm.StartHere(w)
+		} else {
+			r.handle, err = o.comm.Start(w)
+		}
+		return r, err
 	}))
 }
 

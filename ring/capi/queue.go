@@ -74,30 +74,20 @@ func goRingQueueClose(queue C.ring_queue, failure *C.ring_failure) (code C.int) 
 }
 
 //export goRingSubmit
-func goRingSubmit(queue C.ring_queue, name *C.char, call *C.ring_call, id *C.ring_request,
+func goRingSubmit(queue C.ring_queue, name *C.char, call *C.ring_call, here C.int, id *C.ring_request,
 	failure *C.ring_failure) (code C.int) {
 	defer guard(&code, failure)
 	o, key, w, err := submission(queue, name, call, id)
 	if err != nil {
 		return tell(failure, o, err)
 	}
-	return tell(failure, o, o.requests.begin(id, func() (request, error) {
-		t, err := o.queue.Submit(key, w)
-		return request{ticket: t}, err
-	}))
-}
-
-//export goRingSubmitHere
-func goRingSubmitHere(queue C.ring_queue, name *C.char, call *C.ring_call, id *C.ring_request,
-	failure *C.ring_failure) (code C.int) {
-	defer guard(&code, failure)
-	o, key, w, err := submission(queue, name, call, id)
-	if err != nil {
-		return tell(failure, o, err)
-	}
-	return tell(failure, o, o.requests.beginHere(id, func() (request, error) {
-		t, err := o.queue.SubmitHere(key, w)
-		return request{ticket: t}, err
+	return tell(failure, o, o.requests.begin(id, here != 0, func() (r request, err error) {
+		if here != 0 {
+			r.ticket, err = o.queue.SubmitHere(key, w)
+		} else {
+			r.ticket, err = o.queue.Submit(key, w)
+		}
+		return r, err
 	}))
 }
 
@@ -111,7 +101,7 @@ func goRingJoin(queue C.ring_queue, last *C.int32_t, id *C.ring_request, failure
 	if err != nil {
 		return tell(failure, nil, err)
 	}
-	return tell(failure, o, o.requests.begin(id, func() (request, error) {
+	return tell(failure, o, o.requests.begin(id, false, func() (request, error) {
 		j, err := o.queue.Join()
 		return request{joining: j, last: last}, err
 	}))
@@ -287,7 +277,7 @@ func goRingSubmitV(queue C.ring_queue, name *C.char, call *C.ring_call, id *C.ri
 		return tell(failure, o, err)
 	}
 	r := &result{size: w.Type.Size()}
-	return tell(failure, o, o.requests.begin(id, func() (request, error) {
+	return tell(failure, o, o.requests.begin(id, false, func() (request, error) {
 		t, err := o.queue.SubmitV(key, w, r.room)
 		return request{ticket: t, result: r}, err
 	}))

@@ -135,37 +135,24 @@ func (t *requests) fill(id C.ring_request, r request) {
 }
 
 // begin starts a call and puts its handle into id. It reserves the slot first, because a started
-// call cannot be undone.
-func (t *requests) begin(id *C.ring_request, start func() (request, error)) error {
+// call cannot be undone. With here, the call may be over when start returns: then begin leaves 0 in
+// id, and returns how the call ended.
+func (t *requests) begin(id *C.ring_request, here bool, start func() (request, error)) error {
 	slot, err := t.take()
 	if err != nil {
 		return err
 	}
 	r, err := start()
-	if err != nil {
-		t.giveBack(slot)
-		return err
-	}
-	t.fill(slot, r)
-	*id = slot
-	return nil
-}
-
-// beginHere is begin for a call that may be over when start returns: then it leaves 0 in id, and
-// returns how the call ended.
-func (t *requests) beginHere(id *C.ring_request, start func() (request, error)) error {
-	slot, err := t.take()
-	if err != nil {
-		return err
-	}
-	r, err := start()
-	if err == nil && !r.done() {
+	if err == nil && (!here || !r.done()) {
 		t.fill(slot, r)
 		*id = slot
 		return nil
 	}
 	t.giveBack(slot)
-	if *id = 0; err == nil {
+	if here {
+		*id = 0
+	}
+	if err == nil {
 		err = r.waitOnce(context.Background()) // returns at once
 	}
 	return err

@@ -128,8 +128,8 @@ int ring_hosts_updated(ring_comm comm, int *updated) { return CALL(goRingHostsUp
 
 int ring_run(ring_comm comm, const ring_call *call, int64_t timeout_ms) { return CALL(goRingRun(comm, (ring_call *)call, timeout_ms, &mine()->failure)); }
 
-int ring_start_here(ring_comm comm, const ring_call *call, ring_request *request) { return CALL(goRingStartHere(comm, (ring_call *)call, request, &mine()->failure)); }
-int ring_start(ring_comm comm, const ring_call *call, ring_request *request) { return CALL(goRingStart(comm, (ring_call *)call, request, &mine()->failure)); }
+int ring_start_here(ring_comm comm, const ring_call *call, ring_request *request) { return CALL(goRingStart(comm, (ring_call *)call, 1, request, &mine()->failure)); }
+int ring_start(ring_comm comm, const ring_call *call, ring_request *request) { return CALL(goRingStart(comm, (ring_call *)call, 0, request, &mine()->failure)); }
 
 int ring_poll(ring_request request, int *done) { return CALL(goRingPoll(request, done, &mine()->failure)); }
 
@@ -151,12 +151,12 @@ int ring_queue_close(ring_queue queue) { return CALL(goRingQueueClose(queue, &mi
 
 int ring_submit(ring_queue queue, const char *name, const ring_call *call, ring_request *request)
 {
-	return CALL(goRingSubmit(queue, (char *)name, (ring_call *)call, request, &mine()->failure));
+	return CALL(goRingSubmit(queue, (char *)name, (ring_call *)call, 0, request, &mine()->failure));
 }
 
 int ring_submit_here(ring_queue queue, const char *name, const ring_call *call, ring_request *request)
 {
-	return CALL(goRingSubmitHere(queue, (char *)name, (ring_call *)call, request, &mine()->failure));
+	return CALL(goRingSubmit(queue, (char *)name, (ring_call *)call, 1, request, &mine()->failure));
 }
 
 int ring_join(ring_queue queue, int32_t *last, ring_request *request)
