@@ -323,15 +323,7 @@ func (r *receiving) local(err error) error {
 
 // failed says where something failed, not by which system call.
 func (r *receiving) failed(rel string, err error) error {
-	var at *fs.PathError
-	var link *os.LinkError
-	switch {
-	case errors.As(err, &at):
-		err = at.Err
-	case errors.As(err, &link):
-		err = link.Err
-	}
-	return fmt.Errorf("%s: %w", filepath.Join(r.to.Path, rel), err)
+	return fmt.Errorf("%s: %w", filepath.Join(r.to.Path, rel), relay.Cause(err))
 }
 
 // HostFolders returns the name of a folder for each host, the same for none, whatever the case of

@@ -87,7 +87,7 @@ func keepIn(root *os.Root, dir string, o wire.Offer) (Target, error) {
 	var err error
 	if k.part, k.name, err = partial(root, hidden); err != nil {
 		root.Close()
-		return nil, fmt.Errorf("write in %s: %w", dir, cause(err))
+		return nil, fmt.Errorf("write in %s: %w", dir, Cause(err))
 	}
 	k.again = k.name == hidden
 	return k, nil
@@ -194,7 +194,7 @@ func (k *kept) Finish() (string, error) {
 		err = k.root.Rename(k.name, string(k.to.Name))
 	}
 	if k.done = err == nil; !k.done {
-		return "", fmt.Errorf("replace %s: %w", path, cause(err))
+		return "", fmt.Errorf("replace %s: %w", path, Cause(err))
 	}
 	return path, nil
 }
@@ -217,8 +217,8 @@ func Plainly(err error) error {
 	return err
 }
 
-// cause is an error without a path, which is relative to a folder.
-func cause(err error) error {
+// Cause is an error without a path, which is relative to a folder.
+func Cause(err error) error {
 	var path *fs.PathError
 	var link *os.LinkError
 	switch {

@@ -145,3 +145,25 @@ func (d *dialer) onceLane(ctx context.Context, rank, stripe, lane int, from neti
 func (d *dialer) local(addr netip.Addr) bool {
 	return addr.IsLoopback() || slices.ContainsFunc(d.own, func(own netip.AddrPort) bool { return own.Addr() == addr })
 }
+
+// FirstPort is the first port on which members of a group listen: those below are of the system.
+const FirstPort = 1024
+
+// Dialable returns the addresses that a member with its own addresses may connect to, of those at
+// which another one says that it listens. A hostile member could name a service of this host, or
+// of another machine of a link: addresses of loopback or of one link are only for members that
+// have such addresses themselves.
+func Dialable(addrs []netip.AddrPort, own []netip.Addr) []netip.AddrPort {
+	return slices.DeleteFunc(slices.Clone(addrs), func(at netip.AddrPort) bool {
+		ip := at.Addr().Unmap()
+		switch {
+		case at.Port() < FirstPort:
+			return true
+		case ip.IsLoopback():
+			return !slices.ContainsFunc(own, netip.Addr.IsLoopback)
+		case ip.IsLinkLocalUnicast():
+			return !slices.ContainsFunc(own, netip.Addr.IsLinkLocalUnicast)
+		}
+		return !ip.IsGlobalUnicast()
+	})
+}

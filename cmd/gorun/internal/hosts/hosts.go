@@ -19,6 +19,7 @@ import (
 	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/usage"
 	"github.com/gorun/gorun/launcher/transport"
+	"github.com/gorun/gorun/launcher/transport/srun"
 )
 
 // Selection is the hosts to run on and their source.
@@ -298,4 +299,28 @@ func hostsHint(name string) string {
 		return "for example -H f1:2,ada@f2:2, without blanks"
 	}
 	return "a line names one host, for example: f1 slots=2"
+}
+
+// ofSlurmJob selects list among the nodes of the surrounding Slurm job, which keep their slots
+// unless list gives them. It returns no hosts if list names other hosts or more slots than the job
+// has.
+func (s Finder) ofSlurmJob(list hostfile.List, method string) (Selection, error) {
+	_, inside, _ := srun.FindJob(s.Lookup)
+	if !inside || list.Relative() || method != "auto" && method != "srun" {
+		return Selection{}, nil
+	}
+	p, err := s.Defaults()
+	if err != nil || p.Hosts == nil {
+		return Selection{}, nil // the list stands for itself
+	}
+	hosts, err := list.Select(p.Hosts, p.Source)
+	var absent *hostfile.AbsentError
+	switch {
+	case errors.As(err, &absent) && method == "srun":
+		return Selection{}, hostsError(err)
+	case err != nil:
+		return Selection{}, nil
+	}
+	return Selection{Hosts: hosts, Source: "-H among " + p.Source, Warnings: slices.Concat(p.Warnings, list.Warnings)},
+		nil
 }
