@@ -61,6 +61,9 @@ func FindCommand(ctx context.Context, path string, argv []string, dir string, en
 	}
 	// The loop appends to the list.
 	for i := 0; i < len(s.found) && ctx.Err() == nil && (i < leastNamed || !s.isLate()); i++ {
+		if trust.Check(s.found[i]) != nil {
+			continue
+		}
 		if use = Find(ctx, s.found[i], env); use.MPI != None {
 			return use, true
 		}

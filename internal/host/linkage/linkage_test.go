@@ -175,3 +175,33 @@ func TestFindOfALinkedProgram(t *testing.T) {
 		filepath.Join(env, "lib/libmpi.so.40"), source, pal, "-Wl,-rpath,"+dir)
 	check.Equal(t, Find(t.Context(), interpreter, nil), (Use{OpenMPI, pmix}), "beside mpi4py")
 }
+
+// A program that a command names, and that others can change, is listed by no dynamic linker: it
+// says itself which one that is.
+func TestProgramsOfOthersAreNotListed(t *testing.T) {
+	cc, err := exec.LookPath("cc")
+	if err != nil {
+		t.Skip("needs cc")
+	}
+	dir := files.Make(t, map[string]string{
+		"linker":     "+#!/bin/sh\necho \"$@\" >>\"${0%/*}/ran\"\n",
+		"p.c":        "int mpi(void) { return 0; }\nint main(void) { return 0; }\n",
+		"shared/.in": "",
+	})
+	shared := filepath.Join(dir, "shared")
+	program := filepath.Join(shared, "program")
+	library := filepath.Join(dir, "libx.so")
+	source := filepath.Join(dir, "p.c")
+	must.Run(t, exec.Command(cc, "-shared", "-fPIC", "-o", library, source))
+	must.Run(t, exec.Command(cc, "-o", program, source, "-Wl,--no-as-needed", library,
+		"-Wl,--dynamic-linker="+filepath.Join(dir, "linker")))
+	for mode, want := range map[os.FileMode]string{0o777: "", 0o755: "--list " + program + "\n"} {
+		must.OK(t, os.Chmod(shared, mode))
+		for _, argv := range [][]string{{"/bin/cat", program}, {"/bin/sh", "-c", "cat " + program}} {
+			FindCommand(t.Context(), argv[0], argv, dir, map[string]string{"PATH": "/bin"})
+			ran, _ := os.ReadFile(filepath.Join(dir, "ran"))
+			check.Equal(t, string(ran), want, argv, mode)
+			_ = os.Remove(filepath.Join(dir, "ran"))
+		}
+	}
+}

@@ -71,3 +71,21 @@ func TestBenchmarkOfAnotherUserOnAHostIsNotRun(t *testing.T) {
 	asOn(t, c, 0, `umount "$1"`, s.dir+"/open")
 	command.StartPath(t, c, gorun, nil, append(bench, "f1")...).Want(9) // the victim's
 }
+
+// A program of the attacker's that a command of the victim's only reads is not run, nor what it
+// names as its dynamic linker.
+func TestFilesThatACommandReadsAreNotRun(t *testing.T) {
+	lab.Need(t, "cc")
+	c := lab.MustNamespacesAs(t, victim, lab.Specs(1)...)
+	s := newCommons(t, c.Dir)
+	s.as(0, `: >wins && chmod 666 wins && cd theirs && printf '#!/bin/sh\nid -u >>'$PWD'/../wins\n' >linker &&
+		echo 'int main(void) { return 0; }' >p.c && cc -shared -o libx.so p.c &&
+		cc -o tool p.c -Wl,--no-as-needed $PWD/libx.so -Wl,--dynamic-linker=$PWD/linker &&
+		chmod 755 * && chown -R 65533 .`)
+	tool := filepath.Join(s.dir, "theirs/tool")
+	s.as(attacker, `theirs/linker && grep -x 65533 wins && : >wins`) // else nothing is shown
+	for _, argv := range [][]string{{"cat", tool}, {"sh", "-c", "wc -c <" + tool}} {
+		command.Start(t, c, append([]string{"-H", "f1"}, argv...)...).Want(0)
+	}
+	noWins(s)
+}
