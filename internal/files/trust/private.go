@@ -8,7 +8,8 @@ import (
 )
 
 // OpenDir opens a directory that belongs to this user and that nobody else can enter. With repair
-// it creates one that is missing, and closes one that others can enter to them.
+// it creates one that is missing, and closes one that others can enter to them. It returns an
+// *Error for one of another user.
 func OpenDir(path string, repair bool) (*os.File, error) {
 	const flags = os.O_RDONLY | syscall.O_DIRECTORY | syscall.O_NOFOLLOW
 	dir, err := os.OpenFile(path, flags, 0)
@@ -29,6 +30,9 @@ func OpenDir(path string, repair bool) (*os.File, error) {
 }
 
 func closeToOthers(dir *os.File, repair bool) error {
+	if err := FileSystem(dir); err != nil {
+		return err
+	}
 	info, err := dir.Stat()
 	if err != nil {
 		return err
@@ -36,7 +40,7 @@ func closeToOthers(dir *os.File, repair bool) error {
 	owner, _ := ids(info)
 	switch {
 	case int(owner) != os.Geteuid():
-		return fmt.Errorf("%s belongs to user %d", dir.Name(), owner)
+		return &Error{Path: dir.Name(), Why: fmt.Sprintf("%v, user %d", info.Mode(), owner)}
 	case info.Mode().Perm()&0o077 == 0:
 		return nil
 	case repair:
@@ -48,6 +52,9 @@ func closeToOthers(dir *os.File, repair bool) error {
 // CheckSole returns an error unless an open file is a regular one of this user's without a second
 // name.
 func CheckSole(file *os.File) error {
+	if err := FileSystem(file); err != nil { // which may be mounted on a single file
+		return err
+	}
 	info, err := file.Stat()
 	if err != nil {
 		return err

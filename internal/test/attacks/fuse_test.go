@@ -152,6 +152,27 @@ func TestMountDuringTheChecksIsNotRun(t *testing.T) {
 	}
 }
 
+// A file that another user's process shows as the victim's, with the bytes, time and mode of what
+// is copied, is not taken for the copy: the process may show others later.
+func TestFileOfAnotherUsersFileSystemIsNotTheCopy(t *testing.T) {
+	if _, err := os.Stat("/dev/fuse"); err != nil {
+		lab.Skip(t, "needs /dev/fuse")
+	}
+	c := lab.MustNamespacesAs(t, victim, lab.Specs(1)...)
+	s := newCommons(t, c.Dir)
+	s.as(0, `chmod 1777 open && echo secret >file && chmod 500 file && chown 65534:65534 file &&
+		cp -p file theirs/file && chmod 644 theirs/file`)
+	s.as(attacker, `: >open/file`)
+	shown := filepath.Join(c.Dir, "open/file")
+	out := serveMirage(t, c, `exec "$@"`, filepath.Join(c.Dir, "theirs/file"), shown, "evil")
+	command.Await(t, "the mount", func() bool {
+		must.That(t, !strings.Contains(out.String(), "fuse: "), "%v", out.String())
+		return strings.Contains(out.String(), "ready")
+	})
+	must.Equal(t, asOn(t, c, victim, `stat -c '%u %a' "$1" && cat "$1"`, shown), "65534 500\nsecret\n")
+	command.Start(t, c, "cp", filepath.Join(c.Dir, "file"), "f1:"+filepath.Dir(shown)).Want(1, "replace "+shown)
+}
+
 // Configuration, programs beside gorun and output folders that another user's process shows as the
 // victim's own are refused.
 func TestFileSystemsOfAnotherUserAreNotTrusted(t *testing.T) {
@@ -184,6 +205,11 @@ func readMirage(t *testing.T, name string) {
 		}
 	}
 	noWins(s)
+	s.as(attacker, `cd theirs/gorun && printf '{"id":"a2b3","state":"ended","ended":"%s"}\n' `+
+		`"$(date -u +%FT%TZ)" >history.jsonl`)
+	out, err := onAs(t, c, "f1", victim, `exec env HOME=/nonexistent XDG_STATE_HOME="$@"`, mount,
+		command.Binary("gorun"), "ps", "-a").CombinedOutput()
+	must.That(t, err != nil && strings.Contains(string(out), "a file system of user 65533"), "%v: %s", err, out)
 }
 
 // A folder that another user's process shows on a host, where the staged one is here and with its

@@ -1,7 +1,8 @@
 // Fuse mounts a file system in user space, as fusermount does for any user who asks: it shows the
-// files below SOURCE at MOUNT as those of the user OWNER, in directories and files that nobody else
-// can write. It serves as the user USER, who is the attacker, and calls the file system NAME. It
-// prints "ready" when it is mounted, and ends when it is unmounted. It must start as root.
+// file SOURCE, or the files below it, at MOUNT as those of the user OWNER, in directories and files
+// that nobody else can write. It serves as the user USER, who is the attacker, and calls the file
+// system NAME. It prints "ready" when it is mounted, and ends when it is unmounted. It must start
+// as root.
 package main
 
 import (
@@ -38,7 +39,12 @@ func run(args []string) error {
 	if err != nil {
 		return fmt.Errorf("open /dev/fuse: %w", err)
 	}
-	options := fmt.Sprintf("fd=%d,rootmode=40000,user_id=%d,group_id=%d,allow_other", device, user, user)
+	var top unix.Stat_t
+	if err := unix.Stat(source, &top); err != nil {
+		return err
+	}
+	options := fmt.Sprintf("fd=%d,rootmode=%o,user_id=%d,group_id=%d,allow_other", device, top.Mode&unix.S_IFMT, user,
+		user)
 	if err := unix.Mount(args[4], mount, "fuse.evil", unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
 		return fmt.Errorf("mount at %s: %w", mount, err)
 	}
