@@ -210,22 +210,18 @@ func createAt(dir int, name, path string) (*os.File, error) {
 	if err == nil || !errors.Is(err, fs.ErrExist) {
 		return file, err
 	}
-	// Before the open, which waits for a reader where another user has made a pipe.
-	if err := overwritableAt(dir, name, path); err != nil {
-		return nil, err
-	}
-	if file, err = openAt(dir, name, unix.O_WRONLY, path); err != nil {
-		return nil, err
-	}
-	info, err := overwritable(file, path) // it may be another file by now
-	if err == nil && info.Mode().IsRegular() {
-		err = file.Truncate(0)
-	}
+	// What is there is judged before it is opened, which waits for a reader where another user has
+	// made a pipe, and is opened as what was judged, not by its name.
+	found, err := openAt(dir, name, unix.O_PATH, path)
 	if err != nil {
-		file.Close()
 		return nil, err
 	}
-	return file, nil
+	defer found.Close()
+	if err := overwritable(found, path); err != nil {
+		return nil, err
+	}
+	link := "/proc/self/fd/" + strconv.Itoa(int(found.Fd()))
+	return openFile(unix.AT_FDCWD, link, unix.O_WRONLY|unix.O_TRUNC, path)
 }
 
 // overwritableAt is overwritable for a file that is not open.
@@ -235,33 +231,36 @@ func overwritableAt(dir int, name, path string) error {
 		return err
 	}
 	defer file.Close()
-	_, err = overwritable(file, path)
-	return err
+	return overwritable(file, path)
 }
 
 // overwritable returns an error unless an existing file is this user's and has one name, or is a
 // device.
-func overwritable(file *os.File, path string) (fs.FileInfo, error) {
+func overwritable(file *os.File, path string) error {
 	info, err := file.Stat()
 	if err != nil || info.Mode()&fs.ModeDevice != 0 {
-		return info, err
+		return err
 	}
 	if err := ownFileSystem(int(file.Fd()), path, os.Geteuid()); err != nil {
-		return nil, err
+		return err
 	}
 	if err := ownedBy(path, info, os.Geteuid()); err != nil {
-		return nil, err
+		return err
 	}
 	if n := names(info); info.Mode().IsRegular() && n > 1 {
-		return nil, &Error{path, fmt.Sprintf("%v, with %d names", info.Mode(), n), "rm " + prose.Quoted(path)}
+		return &Error{path, fmt.Sprintf("%v, with %d names", info.Mode(), n), "rm " + prose.Quoted(path)}
 	}
-	return info, nil
+	return nil
 }
 
 func openAt(dir int, name string, flags int, path string) (*os.File, error) {
 	if inProc, _ := isProc(dir); !inProc {
 		flags |= unix.O_NOFOLLOW
 	}
+	return openFile(dir, name, flags, path)
+}
+
+func openFile(dir int, name string, flags int, path string) (*os.File, error) {
 	fd, err := unix.Openat(dir, name, flags|unix.O_CLOEXEC, 0o600)
 	for err == unix.EINTR {
 		fd, err = unix.Openat(dir, name, flags|unix.O_CLOEXEC, 0o600)

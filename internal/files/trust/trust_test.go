@@ -10,6 +10,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
@@ -185,6 +188,35 @@ func TestCreate(t *testing.T) {
 	}
 	if _, err := Create(dir); err == nil {
 		t.Error("a folder is a file")
+	}
+}
+
+// Another user who puts a pipe in the place of a file that has been judged makes nobody wait.
+func TestCreateWaitsForNoPipeThatTakesThePlace(t *testing.T) {
+	lab.NeedRoot(t)
+	dir := folder(t)
+	in := func(name string) string { return filepath.Join(dir, name) }
+	must.OK(t, os.WriteFile(in("out"), nil, 0o600))
+	must.OK(t, syscall.Mkfifo(in("pipe"), 0o600))
+	must.OK(t, os.Chown(in("pipe"), stranger, stranger))
+	created := make(chan struct{})
+	go func() {
+		defer close(created)
+		for range 5000 {
+			if f, err := Create(in("out")); err == nil {
+				f.Close()
+			}
+		}
+	}()
+	for late := time.After(30 * time.Second); ; {
+		select {
+		case <-created:
+			return
+		case <-late:
+			t.Fatal("Create waits for somebody who reads the pipe")
+		default:
+			must.OK(t, unix.Renameat2(unix.AT_FDCWD, in("out"), unix.AT_FDCWD, in("pipe"), unix.RENAME_EXCHANGE))
+		}
 	}
 }
 
