@@ -12,6 +12,7 @@ import (
 	xknownhosts "golang.org/x/crypto/ssh/knownhosts"
 	"golang.org/x/sys/unix"
 
+	"github.com/gorun/gorun/internal/files/trust"
 	"github.com/gorun/gorun/internal/prose"
 )
 
@@ -55,10 +56,13 @@ func (k *hostKeys) learn(ctx context.Context, key xssh.PublicKey) error {
 }
 
 func (k *hostKeys) append(ctx context.Context, file string, key xssh.PublicKey) error {
-	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-		return err
+	// The home directory may be another user's, as that of root is after sudo -E.
+	if _, err := os.Stat(filepath.Dir(file)); errors.Is(err, os.ErrNotExist) {
+		if err := trust.MakeDir(filepath.Dir(file)); err != nil {
+			return err
+		}
 	}
-	f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+	f, err := trust.Append(file)
 	if err != nil {
 		return err
 	}

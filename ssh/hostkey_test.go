@@ -115,6 +115,20 @@ func TestAcceptNew(t *testing.T) {
 	}
 }
 
+// A key is learned through no link that another user has put in the place of the file.
+func TestKeysAreLearnedThroughNoLinkOfOthers(t *testing.T) {
+	lab.NeedRoot(t)
+	s, files := newServer(t)
+	precious := filepath.Join(files.dir, "precious")
+	link := filepath.Join(files.dir, "link")
+	writeFile(t, precious, "old\n")
+	must.OK(t, errors.Join(os.Symlink(precious, link), os.Lchown(link, 65533, 65533)))
+	files.write(t, s, "StrictHostKeyChecking accept-new", "UserKnownHostsFile "+link)
+	_, err := Dial(t.Context(), files.Config())
+	text := must.Get(os.ReadFile(precious))(t)
+	check.That(t, err != nil && string(text) == "old\n", "%v: the file has %q", err, text)
+}
+
 // The hosts of a job share what was read, until the file changes.
 func TestKnownHostsAreReadOnce(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "known_hosts")

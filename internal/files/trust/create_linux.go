@@ -36,6 +36,18 @@ func Create(path string) (*os.File, error) {
 	return file, asPathError("open", path, err)
 }
 
+// Append opens the file at path, which others may share, for reading and appending. A new file is
+// accessible to this user only. Append follows only links of this user and root.
+func Append(path string) (*os.File, error) {
+	dir, name, err := locate(path)
+	if err != nil {
+		return nil, asPathError("open", path, err)
+	}
+	defer unix.Close(dir)
+	file, err := openAt(dir, name, unix.O_RDWR|unix.O_APPEND|unix.O_CREAT, path)
+	return file, asPathError("open", path, err)
+}
+
 // CheckOutput returns the *Error that Create would, and changes nothing. Other mistakes are left to
 // Create.
 func CheckOutput(path string) error {

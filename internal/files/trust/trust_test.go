@@ -191,6 +191,33 @@ func TestCreate(t *testing.T) {
 	}
 }
 
+// Append follows links of the user and no other ones. What it opens may be another user's.
+func TestAppend(t *testing.T) {
+	lab.NeedRoot(t)
+	dir := folder(t)
+	in := func(name string) string { return filepath.Join(dir, name) }
+	must.OK(t, os.WriteFile(in("precious"), []byte("old"), 0o600))
+	for name, owner := range map[string]int{"own": 0, "theirs": stranger} {
+		must.OK(t, os.Symlink("precious", in(name)))
+		must.OK(t, os.Lchown(in(name), owner, owner))
+	}
+	must.OK(t, os.WriteFile(in("shared"), []byte("old"), 0o600))
+	must.OK(t, os.Chown(in("shared"), stranger, stranger))
+	var refused *Error
+	if f, err := Append(in("theirs")); !errors.As(err, &refused) {
+		t.Errorf("a link of another user's: %v", err)
+		f.Close()
+	}
+	for name, want := range map[string]string{"new": "", "own": "old", "shared": "old"} {
+		f := must.Get(Append(in(name)))(t)
+		text, err := io.ReadAll(f)
+		check.That(t, err == nil && string(text) == want, "%s has %q, %v", name, text, err)
+		_, err = f.WriteAt([]byte("x"), 0)
+		check.That(t, err != nil, "%s can be changed", name)
+		f.Close()
+	}
+}
+
 // Another user who puts a pipe in the place of a file that has been judged makes nobody wait.
 func TestCreateWaitsForNoPipeThatTakesThePlace(t *testing.T) {
 	lab.NeedRoot(t)
