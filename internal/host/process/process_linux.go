@@ -24,8 +24,9 @@ const maxText = 16 << 20
 // Process is an open process. Its methods fail when the process has ended. They may be called
 // concurrently, but for Close.
 type Process struct {
-	PID int
-	dir *os.File // /proc/PID
+	PID   int
+	dir   *os.File            // /proc/PID
+	began *syscall.Credential // owner when it was opened
 }
 
 // ForeignError reports a process of another user, or one that runs as several.
@@ -68,12 +69,12 @@ func OpenAs(pid int) (p *Process, owner *syscall.Credential, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	p = &Process{pid, dir}
-	if owner, err = p.owner(); err != nil {
+	p = &Process{PID: pid, dir: dir}
+	if p.began, err = p.owner(); err != nil {
 		p.Close()
 		return nil, nil, err
 	}
-	return p, owner, nil
+	return p, p.began, nil
 }
 
 // Close releases the process.
@@ -288,9 +289,10 @@ func (e Environment) Lookup(name string) (value string, set bool) {
 	return "", false
 }
 
-// Environment returns the environment with which the process's program began. It fails if that
-// program has gained privileges by its start, as from a setuid bit: the variables are then those of
-// the user without them, whatever the process's user is now.
+// Environment returns the environment with which the process's program began. It fails if the
+// process has another owner than when it was opened, or if that program has gained privileges by
+// its start, as from a setuid bit: the variables are then those of the user without them, whatever
+// the process's user is now.
 func (p *Process) Environment() (Environment, error) {
 	before, err := p.start()
 	if err != nil {
@@ -312,6 +314,9 @@ func (p *Process) start() ([]byte, error) {
 	owner, err := p.owner()
 	if err != nil {
 		return nil, err
+	}
+	if fmt.Sprint(owner) != fmt.Sprint(p.began) {
+		return nil, fmt.Errorf("process %d has just become another user's", p.PID)
 	}
 	auxv, err := p.Text("auxv")
 	if err != nil {

@@ -100,6 +100,23 @@ func TestOnlyProcessesOfThisUserAreOpened(t *testing.T) {
 	}
 }
 
+// A process that was this user's when it was opened, and is another's now, says no variables: they
+// would be that user's, for a command of this one's.
+func TestEnvironmentOfAProcessThatHasChangedItsUser(t *testing.T) {
+	lab.NeedRoot(t)
+	lab.Need(t, "/usr/bin/python3")
+	pid := start(t, 0, "/usr/bin/python3", "-S", "-c",
+		fmt.Sprintf(waits, "import signal; signal.signal(10, lambda *_: os.setuid(65533))"))
+	p, owner, err := OpenAs(pid)
+	must.That(t, err == nil && owner == nil, "%+v, %v", owner, err)
+	defer p.Close()
+	must.OK(t, p.Signal(syscall.SIGUSR1))
+	lab.Until(t, "the change of the user", func() bool { return errors.As(p.Own(), new(*ForeignError)) })
+	if env, err := p.Environment(); err == nil {
+		t.Errorf("it says %q", env)
+	}
+}
+
 func TestEnvironmentOfAProcess(t *testing.T) {
 	p := must.Get(Open(os.Getpid()))(t)
 	defer p.Close()

@@ -3,14 +3,14 @@ package services
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/netip"
-	"os"
 	"strconv"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gorun/gorun/internal/host/process"
 )
 
 // severTime bounds the search for connections.
@@ -18,7 +18,8 @@ const severTime = 2 * time.Second
 
 // sever shuts down the TCP connections of processes that have one of the addresses at either end,
 // as if the network had ended them, and returns their number. Where the kernel keeps a process's
-// sockets from others (before Linux 5.6, or with Yama) it finds none.
+// sockets from others (before Linux 5.6, or with Yama) it finds none, and it opens none of another
+// user's process.
 func sever(pids []int, addrs map[netip.AddrPort]bool) (severed int) {
 	ctx, cancel := context.WithTimeout(context.Background(), severTime)
 	defer cancel()
@@ -29,23 +30,25 @@ func sever(pids []int, addrs map[netip.AddrPort]bool) (severed int) {
 }
 
 func severProcess(ctx context.Context, pid int, addrs map[netip.AddrPort]bool) (severed int) {
-	process, err := unix.PidfdOpen(pid, 0)
+	handle, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		return 0
 	}
-	defer unix.Close(process)
-	folder := fmt.Sprintf("/proc/%d/fd/", pid)
-	// A process that has ended has none.
-	entries, _ := os.ReadDir(folder)
-	for _, e := range entries {
+	defer unix.Close(handle)
+	p, err := process.Open(pid) // after the handle, so that both are of one process
+	if err != nil {
+		return 0
+	}
+	defer p.Close()
+	for _, name := range p.Names("fd") {
 		if ctx.Err() != nil {
 			return severed
 		}
-		number, err := strconv.Atoi(e.Name())
-		if target, _ := os.Readlink(folder + e.Name()); err != nil || !strings.HasPrefix(target, "socket:") {
+		number, err := strconv.Atoi(name)
+		if err != nil || !strings.HasPrefix(p.Link("fd/"+name), "socket:") {
 			continue
 		}
-		fd, err := unix.PidfdGetfd(process, number, 0)
+		fd, err := unix.PidfdGetfd(handle, number, 0)
 		if errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSYS) {
 			return severed
 		}

@@ -7,12 +7,38 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
+
+// No descriptor of another user's process is opened: to close it may wait for that user.
+func TestSeverLeavesOtherUsersAlone(t *testing.T) {
+	lab.NeedRoot(t)
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+	defer l.Close()
+	out := must.Get(net.Dial("tcp", l.Addr().String()))(t)
+	defer out.Close()
+	in := must.Get(l.Accept())(t)
+	defer in.Close()
+	file := must.Get(in.(*net.TCPConn).File())(t)
+	defer file.Close()
+	addrs := map[netip.AddrPort]bool{in.LocalAddr().(*net.TCPAddr).AddrPort(): true}
+	for uid, want := range map[uint32]int{65533: 0, 0: 1} {
+		child := exec.Command("cat")
+		child.ExtraFiles = []*os.File{file}
+		child.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
+		input := must.Get(child.StdinPipe())(t)
+		must.OK(t, child.Start())
+		check.Equal(t, sever([]int{child.Process.Pid}, addrs), want, "user", uid)
+		input.Close()
+		_ = child.Wait()
+	}
+}
 
 // Connections of another process that have a published address at either end are cut; others, and
 // those that accept them, are not.
