@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"github.com/gorun/gorun/internal/files/trust"
 	"github.com/gorun/gorun/internal/host/contain"
 	"github.com/gorun/gorun/internal/host/linkage"
 	"github.com/gorun/gorun/internal/host/memexec"
@@ -138,12 +139,16 @@ func folderPrefix(guard contain.Guard) string {
 	return fmt.Sprintf("gorun-mpi-%08x-", h.Sum32())
 }
 
-// RemoveFolder removes the folder that a guard's agent has left because it was killed.
+// RemoveFolder removes the folder that a guard's agent has left because it was killed. Another user
+// may have made one of that name.
 func RemoveFolder(guard contain.Guard) {
 	for _, parent := range folderParents() {
 		left, _ := filepath.Glob(filepath.Join(parent, folderPrefix(guard)+"*")) // the pattern is valid
 		for _, folder := range left {
-			_ = os.RemoveAll(folder)
+			if own, err := trust.OpenDir(folder, false); err == nil {
+				own.Close()
+				_ = os.RemoveAll(folder)
+			}
 		}
 	}
 }

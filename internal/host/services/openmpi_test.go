@@ -1,16 +1,20 @@
 package services
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/host/contain"
 	"github.com/gorun/gorun/internal/host/linkage"
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -24,6 +28,21 @@ func TestOpenMPI4LeavesNothing(t *testing.T) {
 	if _, err := os.Stat(s.folder); !os.IsNotExist(err) {
 		t.Errorf("the folder is still there: %v", err)
 	}
+}
+
+// What a killed agent has left is removed, and not what another user has given such a name.
+func TestFolderOfAKilledAgentIsRemoved(t *testing.T) {
+	lab.NeedRoot(t)
+	t.Setenv("TMPDIR", t.TempDir())
+	guard := must.Get(contain.Self())(t)
+	own := must.Get(newFolder(guard))(t)
+	theirs := filepath.Join(os.TempDir(), folderPrefix(guard)+"x")
+	must.OK(t, errors.Join(os.Mkdir(theirs, 0o700), os.Chown(theirs, 65533, 65533)))
+	RemoveFolder(guard)
+	_, err := os.Stat(own)
+	check.That(t, os.IsNotExist(err), "%s: %v", own, err)
+	_, err = os.Stat(theirs)
+	check.OK(t, err)
 }
 
 func TestWhatProgramsNeed(t *testing.T) {
