@@ -168,11 +168,11 @@ func (p Place) List(ctx context.Context, ended bool) ([]Found, error) {
 	var all []Found
 	var ids []string
 	for _, dir := range p.folders() {
-		entries, err := os.ReadDir(dir)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		sockets, err := entries(dir)
+		if err != nil {
 			return nil, err
 		}
-		for _, e := range entries {
+		for _, e := range sockets {
 			id, host, is := socketOf(e.Name())
 			if !is || host != p.Host {
 				continue
@@ -315,11 +315,9 @@ type Keeper struct {
 // keeper may have ended without removing its socket.
 func (p Place) Keepers() (all []Keeper, err error) {
 	for _, dir := range p.folders() {
-		entries, readErr := os.ReadDir(dir)
-		if readErr != nil && !errors.Is(readErr, fs.ErrNotExist) {
-			err = errors.Join(err, readErr)
-		}
-		for _, e := range entries {
+		sockets, readErr := entries(dir)
+		err = errors.Join(err, readErr)
+		for _, e := range sockets {
 			id, host, is := socketOf(e.Name())
 			if is && host == p.Host && strings.HasPrefix(id, keeperPrefix) {
 				all = append(all, Keeper{id, newClient(dir, e.Name())})

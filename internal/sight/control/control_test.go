@@ -261,13 +261,11 @@ func TestOldLogsAreRemoved(t *testing.T) {
 }
 
 // Another user owns the folder above, and puts another one in the place of the jobs' when it has
-// been checked. Nothing there is read or removed.
+// been checked. Nothing there is read, written or removed.
 func TestFoldersThatTakeThePlaceAreLeftAlone(t *testing.T) {
 	lab.NeedRoot(t)
 	p := placeIn(t.TempDir())
 	s := open(t, Options{Place: p, Job: Job{Detached: true}, Failed: func(error) {}})
-	s.Add(0, 1, time.Now(), []byte("x"))
-	must.OK(t, s.Close())
 	state := must.Get(p.state())(t)
 	defer state.Close()
 	theirs := p.State + "-theirs"
@@ -277,6 +275,12 @@ func TestFoldersThatTakeThePlaceAreLeftAlone(t *testing.T) {
 	must.OK(t, os.WriteFile(kept, bytes.ReplaceAll(text, []byte(s.ID()), []byte("i386")), 0o644))
 	must.OK(t, os.Rename(p.State, p.State+"-aside"))
 	must.OK(t, os.Symlink(theirs, p.State))
+	must.OK(t, os.Mkdir(filepath.Join(theirs, s.ID()), 0o777))
+	s.Add(0, 1, time.Now(), []byte("x"))
+	must.OK(t, s.Close())
+	written, err := filepath.Glob(filepath.Join(filepath.Dir(p.State), "*", s.ID(), "*"))
+	must.That(t, err == nil && len(written) == 2 && strings.HasPrefix(written[0], p.State+"-aside/") &&
+		strings.HasPrefix(written[1], p.State+"-aside/"), "written %q, %v", written, err)
 	if jobs := p.detached(state); len(jobs) != 1 || jobs[0].ID != s.ID() {
 		t.Errorf("listed %+v", jobs)
 	}
@@ -288,6 +292,32 @@ func TestFoldersThatTakeThePlaceAreLeftAlone(t *testing.T) {
 	must.OK(t, errors.Join(os.Chmod(log, 0o700), os.Chown(log, 65533, 65533)))
 	if _, err := ReadLog(log, 0, func(Record) error { return nil }); err == nil {
 		t.Error("the log of another user was read")
+	}
+}
+
+// A folder of another user's, or what that user has put in its place, is no folder of sockets.
+func TestFoldersOfOthersHaveNoJobs(t *testing.T) {
+	lab.NeedRoot(t)
+	for name, made := range map[string]func(path string) error{
+		"folder": func(path string) error {
+			return errors.Join(os.Mkdir(path, 0o700), os.WriteFile(path+"/x2y3@here.sock", nil, 0o600),
+				os.Chown(path, 65533, 65533))
+		},
+		"file": func(path string) error { return os.WriteFile(path, nil, 0o600) },
+		"link": func(path string) error {
+			return errors.Join(os.Symlink(t.TempDir(), path), os.Lchown(path, 65533, 65533))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := placeIn(t.TempDir())
+			must.OK(t, os.MkdirAll(filepath.Dir(p.Runtime), 0o755))
+			must.OK(t, made(p.Runtime))
+			s := open(t, Options{Place: p, Job: Job{Name: "train"}})
+			found, err := p.List(t.Context(), true)
+			must.That(t, err == nil && len(found) == 1 && found[0].ID == s.ID(), "%+v, %v", found, err)
+			keepers, err := p.Keepers()
+			check.That(t, err == nil && len(keepers) == 0, "%+v, %v", keepers, err)
+		})
 	}
 }
 

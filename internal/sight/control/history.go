@@ -120,12 +120,12 @@ func (p Place) past(dir *os.File, now time.Time) (jobs []Job, err error) {
 // jobFile is the name of a detached job's description in its folder.
 const jobFile = "job.json"
 
-// writeJob writes the description of a detached job, which is found even if its gorun has ended
-// without a trace.
-func writeJob(job Job) error {
+// writeJob writes the description of a detached job to its folder, which is found even if its gorun
+// has ended without a trace.
+func writeJob(dir *os.File, job Job) error {
 	text, err := json.Marshal(job)
 	if err == nil {
-		err = os.WriteFile(filepath.Join(job.Log, jobFile), append(prose.PlainJSON(text), '\n'), 0o600)
+		err = os.WriteFile(entry(dir, jobFile), append(prose.PlainJSON(text), '\n'), 0o600)
 	}
 	if err != nil {
 		return fmt.Errorf("describe the job in %s: %w", job.Log, err)

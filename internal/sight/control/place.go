@@ -2,9 +2,13 @@ package control
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
+
+	"github.com/gorun/gorun/internal/files/trust"
 )
 
 // Place names the folders of the user's jobs.
@@ -49,6 +53,21 @@ func (p Place) folders() (all []string) {
 		}
 	}
 	return all
+}
+
+// entries lists a folder of sockets. It has none where no job of this user could have made one:
+// where it is missing or another user's, as that of XDG_RUNTIME_DIR is after su.
+func entries(path string) ([]fs.DirEntry, error) {
+	dir, err := trust.OpenDir(path, false)
+	if foreign := new(*trust.Error); errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) ||
+		errors.Is(err, syscall.ENOTDIR) || errors.As(err, foreign) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	return dir.ReadDir(-1)
 }
 
 var errNoFolder = errors.New("neither XDG_RUNTIME_DIR nor HOME names a folder")

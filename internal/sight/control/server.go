@@ -138,12 +138,11 @@ func (s *Server) Folder() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	dir.Close()
-	path := filepath.Join(s.place.State, s.ID())
-	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+	defer dir.Close()
+	if err := os.Mkdir(entry(dir, s.ID()), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", err
 	}
-	return path, nil
+	return filepath.Join(s.place.State, s.ID()), nil
 }
 
 func (s *Server) openLog(failed func(error)) error {
@@ -152,13 +151,23 @@ func (s *Server) openLog(failed func(error)) error {
 		return fmt.Errorf("keep the output of a detached job: %w", err)
 	}
 	s.job.Log = folder
-	if err := writeJob(s.job); err != nil {
+	dir, err := trust.OpenDir(folder, false)
+	if err != nil {
+		return fmt.Errorf("keep the output of a detached job: %w", err)
+	}
+	if err := writeJob(dir, s.job); err != nil {
+		dir.Close()
 		return err
 	}
-	path := s.job.Log
 	s.wg.Go(func() {
-		// The failed callback may print, which becomes output that the log must still take.
-		writeLog(s.life, path, s.tail, func(err error) { s.wg.Go(func() { failed(err) }) })
+		defer dir.Close()
+		writeLog(s.life, entry(dir, "."), s.tail, func(err error) {
+			if at := (*fs.PathError)(nil); errors.As(err, &at) {
+				err = &fs.PathError{Op: at.Op, Path: filepath.Join(folder, filepath.Base(at.Path)), Err: at.Err}
+			}
+			// The failed callback may print, which becomes output that the log must still take.
+			s.wg.Go(func() { failed(err) })
+		})
 	})
 	return nil
 }
