@@ -1,6 +1,7 @@
 """Two ranks keep copies of each other's state, of which only what has changed is sent, in memory that outlives its process."""
 
 import os
+import tempfile
 
 import torch
 
@@ -43,6 +44,10 @@ mapped = attach(os.getpid(), memory.fd, 4096)
 assert attach(os.getpid(), memory.fd, 8192) is None and attach(os.getpid(), 0, 4096) is None
 del memory
 assert mapped[5] == 9
+with tempfile.TemporaryFile() as unnamed:
+    for fd in (os.memfd_create("gorun-copy"), unnamed.fileno()):  # memory that may shrink, and a file
+        os.ftruncate(fd, 4096)
+        assert attach(os.getpid(), fd, 4096) is None
 
 # A rank that says something else is named.
 before, now = torch.zeros(1 << 20, dtype=torch.uint8), torch.zeros(1 << 20, dtype=torch.uint8)
