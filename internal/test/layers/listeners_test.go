@@ -32,18 +32,72 @@ func listeners() map[string]string {
 var opening = regexp.MustCompile(`net\.Listen(TCP|Unix|Packet|UDP)?\(|net\.ListenConfig|net\.FileListener|` +
 	`unix\.Listen\(|\.ListenAll\(|http\.Server\{|\.ListenAndServe`)
 
-// A new listener says what bounds the connections of strangers.
-func TestEveryListenerIsBounded(t *testing.T) {
-	rows := listeners()
-	opens := openers(t, opening)
-	for name, line := range opens {
-		if rows[name] == "" {
-			t.Errorf("%s: %s\nhas no bound on connections: use internal/net/admit, and add a row here", name, line)
-		}
+// programs says, for each file of the product that starts a program, who has chosen it. No other
+// user has, and no file that the user only reads.
+func programs() map[string]string {
+	return map[string]string{
+		"cmd/gorun/hidden.go":                    "gorun-bench, which installed.Path checks",
+		"cmd/gorun/internal/job/detach.go":       "gorun itself",
+		"cmd/gorun/internal/job/onend.go":        "--on-end",
+		"cmd/gorun/internal/mpir/mpir.go":        "gorun-mpir, which installed.Path checks",
+		"cmd/gorun/internal/panes/panes.go":      "tmux in PATH",
+		"gpu/programs.go":                        "gorun-gpu, in memory or checked, and nvidia-smi in PATH",
+		"internal/doctor/probe/versions.go":      "python and mpirun in PATH, in the folder /",
+		"internal/elastic/script.go":             "the discovery script",
+		"internal/host/agent/guard_linux.go":     "gorun itself",
+		"internal/host/agent/processes_linux.go": "the job's program, tools and commands, and helpers in memory",
+		"internal/host/inspect/native.go":        "debuggers, which trust.Check checks",
+		"internal/host/linkage/linkage.go":       "the linker of the program, or of one that trust.Check checks",
+		"internal/host/resident/stock.go":        "gorun itself",
+		"internal/host/warm/warm.go":             "the job's interpreter",
+		"internal/net/kube/kubeconfig.go":        "the program of a kubeconfig, which trust.Check checks",
+		"launcher/session/local.go":              "gorun itself",
+		"launcher/transport/rsh/run.go":          "--launch-agent, ssh, kubectl and the like in PATH",
+		"launcher/transport/srun/gpus.go":        "scontrol beside srun",
+		"launcher/transport/srun/srun.go":        "srun in PATH",
+		"launcher/transport/srun/together.go":    "srun in PATH",
+		"ssh/internal/config/ask.go":             "ssh in PATH",
+		"ssh/internal/knownhosts/revoked.go":     "ssh-keygen in PATH",
+		"ssh/proxy.go":                           "ProxyCommand",
 	}
-	for name := range rows {
-		if opens[name] == "" {
-			t.Errorf("%s opens no listener, or is gone: remove its row", name)
+}
+
+// lookers says, for each file of the product that opens what belongs to a process in /proc, such as
+// its descriptors and its environment, why it obeys no process of another user.
+func lookers() map[string]string {
+	return map[string]string{
+		"internal/host/agent/tool.go":            "it reads what the kernel says of a rank's state",
+		"internal/host/inspect/pulse.go":         "it reads what the kernel says of CPU time",
+		"ring/internal/shm/wait_linux.go":        "it reads what the kernel says of a start",
+		"internal/host/process/process_linux.go": "it opens only processes of this user",
+		"internal/host/services/sever_linux.go":  "process.Open has opened the process before",
+	}
+}
+
+// A new listener says what bounds the connections of strangers, a new start of a program who has
+// chosen it, and what looks into other processes whose they are.
+func TestDoorsSayWhoMayEnter(t *testing.T) {
+	for what, tt := range map[string]struct {
+		rows   map[string]string
+		found  *regexp.Regexp
+		advice string
+	}{
+		"listeners": {listeners(), opening, "bound its connections by internal/net/admit"},
+		"programs": {programs(), regexp.MustCompile(`exec\.Command(Context)?\(|exec\.Cmd\{|\.ForkExec\(|` +
+			`os\.StartProcess\(|syscall\.Exec\(`), "let internal/files/trust check what another user can choose"},
+		"lookers": {lookers(), regexp.MustCompile(`PidfdGetfd\(|"/proc/(%d/(fd|environ|maps|mem|cwd|exe|root)|" ?\+)`),
+			"open the process by internal/host/process"},
+	} {
+		opens := openers(t, tt.found)
+		for name, line := range opens {
+			if tt.rows[name] == "" {
+				t.Errorf("%s: %s\nhas no row in %s: %s, and add one here", name, line, what, tt.advice)
+			}
+		}
+		for name := range tt.rows {
+			if opens[name] == "" {
+				t.Errorf("%s has nothing for %s, or is gone: remove its row", name, what)
+			}
 		}
 	}
 }
