@@ -241,6 +241,8 @@ func TestEveryDoorHasARow(t *testing.T) {
 		"gorun tcp any":                 true, // only Slurm's jobs have it
 		"agent tcp any":                 true, // it does not listen, and /proc/net/tcp lists listeners
 		"gorun memory *":                true, // these are open for a moment
+		"agent memory gorun-*":          true,
+		"resident memory warm":          true,
 		"rank memory gorun-ring":        true,
 		"rank memory gorun-copy":        true, // of ranks in Python
 		"rank file /tmp/.gorun-doctor*": true,
