@@ -9,6 +9,8 @@ import (
 	"io"
 	"maps"
 	"strings"
+
+	"github.com/gorun/gorun/internal/net/untrusted"
 )
 
 // Status is the answer of one process about all communicators of its job.
@@ -45,6 +47,7 @@ const DefaultAddr = "localhost:28028"
 // Bounds on an answer.
 const (
 	maxAnswer = 16 << 20
+	maxValues = 1 << 21
 	maxComms  = 16
 	maxRanks  = 1 << 16 // ranks of all communicators
 	maxLines  = 40
@@ -78,7 +81,12 @@ func Ask(conn io.ReadWriter) (*Status, error) {
 		return readText(in)
 	}
 	s := &Status{}
-	if err := json.NewDecoder(in).Decode(s); err != nil {
+	var answer json.RawMessage // its sender does not hang up
+	err = json.NewDecoder(in).Decode(&answer)
+	if err == nil {
+		err = untrusted.Unmarshal(answer, maxValues, s)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("read the answer of NCCL RAS: %w", err)
 	}
 	s.Lines = nil

@@ -2,7 +2,6 @@ package examine
 
 import (
 	"bytes"
-	"encoding/json"
 	"maps"
 	"math"
 	"slices"
@@ -12,11 +11,15 @@ import (
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/doctor"
 	"github.com/gorun/gorun/internal/doctor/probe"
+	"github.com/gorun/gorun/internal/net/untrusted"
 	"github.com/gorun/gorun/internal/prose"
 )
 
 // maxAnswer bounds the answer of a host in bytes.
 const maxAnswer = 1 << 20
+
+// maxValues bounds the values in a line of a host's answer.
+const maxValues = 1 << 16
 
 // bounded is a writer that keeps the first maxAnswer bytes. It is safe for concurrent use.
 type bounded struct {
@@ -67,7 +70,7 @@ func (c *collector) into(hosts []hostfile.Host, m *doctor.Measured) {
 		h := m.Hosts[hosts[rank].Name]
 		for line := range bytes.Lines([]byte(a.String())) {
 			var said probe.Line
-			if json.Unmarshal(line, &said) != nil {
+			if untrusted.Unmarshal(line, maxValues, &said) != nil {
 				continue
 			}
 			switch {

@@ -46,6 +46,7 @@ func TestHostsSpeakForThemselves(t *testing.T) {
 	c.take(2, 1, time.Time{}, []byte(`{"waited":{"from":1,"share":0.3}}`+"\n"))
 	c.take(2, 1, time.Time{}, bytes.Repeat([]byte("x"), 3*maxAnswer))
 	c.take(7, 1, time.Time{}, []byte("{}\n"))
+	c.take(0, 1, time.Time{}, []byte(`{"facts":{"xids":[`+strings.Repeat("{},", maxValues)+"{}]}}\n"))
 	m := doctor.Measured{Names: []string{"c", "b", "a"}, Hosts: map[string]doctor.Host{}}
 	c.into(hosts, &m)
 	if len(m.Links) != 1 || m.Links[0].From != 1 || m.Links[0].To != 0 || strings.Contains(m.Links[0].Error, "\x1b") {

@@ -2,7 +2,6 @@ package examine
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +11,7 @@ import (
 	"github.com/gorun/gorun/cmd/gorun/internal/ui"
 	"github.com/gorun/gorun/internal/doctor"
 	"github.com/gorun/gorun/internal/files/trust"
+	"github.com/gorun/gorun/internal/net/untrusted"
 	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/usage"
 )
@@ -245,7 +245,7 @@ func ReadReport(name string) (*Report, error) {
 		return nil, usage.Errorf("make one with gorun doctor --save "+prose.Quoted(name), "read the baseline: %w", err)
 	}
 	var r Report
-	if err := json.Unmarshal(text, &r); err != nil || r.Version != 1 {
+	if err := untrusted.Unmarshal(text, maxReport/8, &r); err != nil || r.Version != 1 {
 		return nil, usage.Errorf("make one with gorun doctor --save FILE", "%s is no report of gorun doctor", name)
 	}
 	valid := func(i int) bool { return i >= 0 && i < len(r.Names) }

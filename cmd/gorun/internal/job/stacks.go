@@ -21,7 +21,7 @@ import (
 const (
 	stacksLimit = 8 * time.Second // time limit of a host's answer
 	maxStacks   = 256 << 20       // bytes of a host's answer
-	maxReport   = 1 << 20         // values of a report about one rank; NCCL tells of tens of thousands of ranks
+	maxReport   = 1 << 21         // values of a report about one rank; NCCL tells of tens of thousands of ranks
 )
 
 // look returns the stacks of ranks (none: all) in any order. The reports of a host's ranks say if

@@ -25,8 +25,11 @@ type BenchReport struct {
 	rows    []bench.Row
 }
 
-// maxRow bounds the bytes of a benchmark's row.
-const maxRow = 64 << 10
+// Bounds of what the ranks of a benchmark print.
+const (
+	maxRow  = 64 << 10 // bytes of a row
+	maxRows = 1 << 16
+)
 
 func (r *BenchReport) Write(p []byte) (int, error) {
 	r.partial = append(r.partial, p...)
@@ -49,6 +52,9 @@ func (r *BenchReport) show(line []byte) error {
 	var row bench.Row
 	if err := json.Unmarshal(line, &row); err != nil {
 		return fmt.Errorf("a rank printed %q", prose.Printable(string(line)))
+	}
+	if len(r.rows) == maxRows {
+		return fmt.Errorf("a rank printed more than %d rows", maxRows)
 	}
 	r.rows = append(r.rows, row)
 	if r.JSON {

@@ -10,15 +10,17 @@ import (
 	"path/filepath"
 
 	"github.com/gorun/gorun/internal/files/trust"
+	"github.com/gorun/gorun/internal/net/untrusted"
 )
 
 // Bounds of what Read keeps, whoever has written the folder.
 const (
-	maxRun    = 32 << 20 // bytes
-	maxSize   = 1 << 20  // ranks
-	maxLine   = 8 << 20  // bytes of a sample
-	maxPoints = 4096
-	maxValues = 4 << 20 // words of memory in all points
+	maxRun     = 32 << 20 // bytes
+	maxSize    = 1 << 20  // ranks
+	maxLine    = 8 << 20  // bytes of a sample
+	maxPoints  = 4096
+	maxValues  = 4 << 20 // words of memory in all points, and values of the run
+	mostEvents = 1 << 17
 )
 
 // Record is a folder that was read.
@@ -35,7 +37,7 @@ func Read(dir string) (r Record, err error) {
 	if err != nil {
 		return r, err
 	}
-	if err := json.Unmarshal(text, &r.Run); err != nil {
+	if err := untrusted.Unmarshal(text, maxValues, &r.Run); err != nil {
 		return r, fmt.Errorf("read %s: %w", runFile, err)
 	}
 	if r.Run.Version != Version {
@@ -59,6 +61,10 @@ func Read(dir string) (r Record, err error) {
 	defer f.Close()
 	for lines := json.NewDecoder(io.LimitReader(f, maxEvents)); ; {
 		var e Event
+		if len(r.Events) == mostEvents {
+			r.Cut = true
+			return r, nil
+		}
 		if err := lines.Decode(&e); err != nil {
 			r.Cut = r.Cut || !errors.Is(err, io.EOF)
 			return r, nil

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"bytes"
 	"compress/gzip"
 	"errors"
 	"fmt"
@@ -197,6 +198,15 @@ func TestHostileFolders(t *testing.T) {
 		"a pipe for events":          {pipe(eventFile), "no regular file"},
 		"a negative number of ranks": {run(-1), "about -1 ranks"},
 		"ranks without number":       {run(1 << 40), "about 1099511627776 ranks"},
+		"places without number": {func(dir string) error {
+			text := fmt.Sprintf(`{"version":%d,"places":[`, Version) + strings.Repeat("{},", maxValues) + "{}]}"
+			return os.WriteFile(filepath.Join(dir, runFile), []byte(text), 0o600)
+		}, "values"},
+		"events without number": {func(dir string) error {
+			events := bytes.Repeat([]byte("{}"), 2*mostEvents)
+			return errors.Join(samples(`{"t":1,"r":{},"h":{}}`+"\n", 1)(dir),
+				os.WriteFile(filepath.Join(dir, eventFile), events, 0o600))
+		}, ""},
 		"many wide samples":          {samples(columns(20_000), 60), ""},
 		"one sample that is wide":    {samples(columns(maxLine/10-100), 1), ""},
 		"one sample that is wider":   {samples(columns(maxLine/10), 3), "more than 8 MiB"},
@@ -211,6 +221,7 @@ func TestHostileFolders(t *testing.T) {
 			all, err := Read(dir)
 			must.That(t, (err == nil) == (c.want == "") && (err == nil || strings.Contains(err.Error(), c.want)),
 				"%v, want %q", err, c.want)
+			check.That(t, len(all.Events) <= mostEvents, "%d events", len(all.Events))
 			values := 0
 			for i := range all.Points {
 				values += all.values(i)
