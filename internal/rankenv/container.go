@@ -92,12 +92,13 @@ func Names() []string {
 			NCCL:      "any",
 		},
 	}
-	names := namesOf(slices.Concat(any.Environ(), Rank{Launcher: "srun"}.tasks(), Rank{Launcher: "flux"}.tasks(),
+	names := NamesOf(slices.Concat(any.Environ(), Rank{Launcher: "srun"}.tasks(), Rank{Launcher: "flux"}.tasks(),
 		any.jax(), any.Defaults()))
 	return append(names, Unbuffered, Threads, VisibleGPUs, GPUOrder)
 }
 
-func namesOf(env []string) (names []string) {
+// NamesOf returns the names in NAME=value pairs.
+func NamesOf(env []string) (names []string) {
 	for _, kv := range env {
 		name, _, _ := strings.Cut(kv, "=")
 		names = append(names, name)

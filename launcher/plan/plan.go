@@ -50,12 +50,17 @@ func (h *Host) Planned(rank int) bool {
 	return found
 }
 
+// Numbers returns the ranks that the job starts on the host, ascending; nil: none.
+func (h *Host) Numbers() (ranks []int) {
+	for _, r := range h.Ranks {
+		ranks = append(ranks, r.Rank)
+	}
+	return ranks
+}
+
 // RankList names the host's ranks: "rank 3", "ranks 0-3, 8".
 func (h *Host) RankList() string {
-	numbers := make([]int, len(h.Ranks))
-	for i, r := range h.Ranks {
-		numbers[i] = r.Rank
-	}
+	numbers := h.Numbers()
 	noun := "ranks"
 	if len(numbers) == 1 {
 		noun = "rank"

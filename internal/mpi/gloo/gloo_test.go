@@ -126,13 +126,13 @@ func (w *world) meet(process int, at place, round int, barrier *sync.WaitGroup) 
 		}
 		return nil
 	}
-	status, _, err := w.ask(process, "PUT", path(hostNameOf(i)), []byte("host"))
-	if err := want(status, err, "PUT", hostNameOf(i)); err != nil {
+	status, _, err := w.ask(process, "PUT", path("rank_"+addressOf(i)), []byte("host"))
+	if err := want(status, err, "PUT", "rank_"+addressOf(i)); err != nil {
 		return err
 	}
 	for j := range i {
-		status, name, err := w.ask(process, "GET", path(hostNameOf(j)), nil)
-		if err := want(status, err, "GET", hostNameOf(j)); err != nil || string(name) != "host" {
+		status, name, err := w.ask(process, "GET", path("rank_"+addressOf(j)), nil)
+		if err := want(status, err, "GET", "rank_"+addressOf(j)); err != nil || string(name) != "host" {
 			return fmt.Errorf("name %q: %w", name, err)
 		}
 	}

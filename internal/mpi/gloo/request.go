@@ -88,10 +88,9 @@ func (a answer) append(dst []byte) []byte {
 	return append(dst, a.value...)
 }
 
-func ok() answer                 { return answer{status: "200 OK"} }
-func notFound() answer           { return answer{status: "404 Not Found"} }
-func badRequest() answer         { return answer{status: "400 Bad Request"} }
-func failed() answer             { return answer{status: "500 Internal Server Error"} }
-func refused() answer            { return answer{status: "409 Conflict"} }
-func addressOf(rank int) string  { return strconv.Itoa(rank) }
-func hostNameOf(rank int) string { return "rank_" + strconv.Itoa(rank) }
+func ok() answer                { return answer{status: "200 OK"} }
+func notFound() answer          { return answer{status: "404 Not Found"} }
+func badRequest() answer        { return answer{status: "400 Bad Request"} }
+func failed() answer            { return answer{status: "500 Internal Server Error"} }
+func refused() answer           { return answer{status: "409 Conflict"} }
+func addressOf(rank int) string { return strconv.Itoa(rank) }

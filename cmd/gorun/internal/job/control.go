@@ -103,11 +103,7 @@ func describeJob(r *run) control.Job {
 	}
 	j.Dir, _ = os.Getwd()
 	for _, h := range r.plan.Hosts {
-		host := control.Host{Host: h.Name}
-		for _, r := range h.Ranks {
-			host.Ranks = append(host.Ranks, r.Rank)
-		}
-		j.Hosts = append(j.Hosts, host)
+		j.Hosts = append(j.Hosts, control.Host{Host: h.Name, Ranks: h.Numbers()})
 	}
 	return j
 }

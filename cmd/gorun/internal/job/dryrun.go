@@ -9,6 +9,7 @@ import (
 	"github.com/gorun/gorun/cmd/gorun/internal/settings"
 	"github.com/gorun/gorun/internal/files/workdir"
 	"github.com/gorun/gorun/internal/prose"
+	"github.com/gorun/gorun/internal/rankenv"
 	"github.com/gorun/gorun/launcher"
 	"github.com/gorun/gorun/launcher/plan"
 )
@@ -114,7 +115,7 @@ func NewDryRun(o *settings.Options, plan launcher.Plan, opts launcher.Options, w
 		CPUsPerRank: opts.Binding.Each,
 		GPUsPerRank: cmp.Or(o.GPUsPerRank.String(), "auto"),
 		Network:     opts.Network.String(),
-		Variables:   append([]string{}, names(opts.Env)...),
+		Variables:   append([]string{}, rankenv.NamesOf(opts.Env)...),
 		Warnings:    append([]string{}, warnings...),
 	}
 	if one := opts.Programs; len(one) == 1 {
@@ -123,7 +124,7 @@ func NewDryRun(o *settings.Options, plan launcher.Plan, opts launcher.Options, w
 	} else {
 		first := 0
 		for _, p := range opts.Programs {
-			d.Programs = append(d.Programs, dryProgram{first, p.Ranks, p.Argv, string(p.Wdir), names(p.Env)})
+			d.Programs = append(d.Programs, dryProgram{first, p.Ranks, p.Argv, string(p.Wdir), rankenv.NamesOf(p.Env)})
 			first += p.Ranks
 		}
 	}

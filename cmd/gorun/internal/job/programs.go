@@ -280,12 +280,3 @@ func programsText(programs []launcher.Program) string {
 	}
 	return b.String()
 }
-
-// names returns the names in NAME=value pairs.
-func names(env []string) (out []string) {
-	for _, kv := range env {
-		name, _, _ := strings.Cut(kv, "=")
-		out = append(out, name)
-	}
-	return out
-}

@@ -37,10 +37,7 @@ func (h hostRequests) look(ctx context.Context, ranks []int) ([]stacks.Rank, err
 	var all []stacks.Rank
 	err = each(hosts, func(s *session.Session, ranks []int) error {
 		if len(ranks) == 0 {
-			for _, r := range s.Host.Ranks {
-				ranks = append(ranks, r.Rank)
-			}
-			if ranks = append(ranks, s.Spawned()...); len(ranks) == 0 {
+			if ranks = append(s.Host.Numbers(), s.Spawned()...); len(ranks) == 0 {
 				return nil // no rank runs yet; some may be spawned
 			}
 		}

@@ -62,11 +62,7 @@ func (watched) End(ui.Outcome) {}
 func places(o *settings.Options, plan launcher.Plan) (places []watch.Place) {
 	if !o.Elastic.Given() {
 		for _, h := range plan.Hosts {
-			p := watch.Place{Host: h.Name}
-			for _, r := range h.Ranks {
-				p.Ranks = append(p.Ranks, r.Rank)
-			}
-			places = append(places, p)
+			places = append(places, watch.Place{Host: h.Name, Ranks: h.Numbers()})
 		}
 	}
 	return places

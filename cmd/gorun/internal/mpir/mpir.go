@@ -53,10 +53,7 @@ func Rows(ctx context.Context, p launcher.Plan, programs []launcher.Program,
 	processes func(ctx context.Context, ranks []int) (map[int]int, error)) []Process {
 	all := make([]Process, p.Size)
 	for _, h := range p.Hosts {
-		var ranks []int
-		for _, r := range h.Ranks {
-			ranks = append(ranks, r.Rank)
-		}
+		ranks := h.Numbers()
 		if ranks == nil {
 			continue
 		}

@@ -139,11 +139,7 @@ func (l *eventLog) Plan(plan launcher.Plan, programs []launcher.Program) {
 		e.Programs = append(e.Programs, eventProgram{p.Argv, p.Ranks})
 	}
 	for _, h := range plan.Hosts {
-		host := eventHost{Host: h.Name}
-		for _, r := range h.Ranks {
-			host.Ranks = append(host.Ranks, r.Rank)
-		}
-		e.Hosts = append(e.Hosts, host)
+		e.Hosts = append(e.Hosts, eventHost{h.Name, h.Numbers()})
 	}
 	l.write(e)
 }
