@@ -55,7 +55,7 @@ func (s *Debouncer) Polled(hosts []hostfile.Host, err error, now time.Duration) 
 		polled.Fatal = fmt.Errorf("find the job's hosts: %w", err)
 		return polled
 	case err != nil:
-		polled.Next = now + s.backoff()
+		polled.Next = now + min(minBackoff<<min(s.failures, 10), maxBackoff)
 		if s.failures++; s.failures == 1 {
 			polled.Warning = fmt.Sprintf("cannot ask for hosts, and keep those that are known (%d): %v", len(s.list),
 				err)
@@ -89,10 +89,6 @@ func (s *Debouncer) growing() bool {
 		}
 	}
 	return len(s.pending) > 0
-}
-
-func (s *Debouncer) backoff() time.Duration {
-	return min(minBackoff<<min(s.failures, 10), maxBackoff)
 }
 
 func (s *Debouncer) weigh(hosts []hostfile.Host) (changed bool) {

@@ -29,8 +29,6 @@ type candidate struct {
 	fresh   bool
 }
 
-func (c candidate) hasState() bool { return !c.fresh && c.since > 0 }
-
 // senior compares candidates by the age of their state, oldest first; newcomers come last.
 func senior(a, b candidate) int {
 	know := func(c candidate) int {
@@ -63,7 +61,8 @@ func number(epoch int, candidates []candidate) Plan {
 		return cmp.Or(senior(slices.MinFunc(a, senior), slices.MinFunc(b, senior)),
 			cmp.Compare(a[0].arrival, b[0].arrival))
 	})
-	if first := slices.IndexFunc(order, func(own []candidate) bool { return own[0].hasState() }); first >= 0 {
+	hasState := func(own []candidate) bool { return !own[0].fresh && own[0].since > 0 }
+	if first := slices.IndexFunc(order, hasState); first >= 0 {
 		own := order[first]
 		order = slices.Insert(slices.Delete(order, first, first+1), 0, own)
 	} else {

@@ -18,8 +18,6 @@ type connections struct {
 	open map[string]launcher.Host // key: name of the host
 }
 
-func newConnections() *connections { return &connections{open: map[string]launcher.Host{}} }
-
 // dial returns an open connection, or dials one with how and calls fresh with it before its first
 // use.
 func (c *connections) dial(how launcher.Dialer, fresh func(ctx context.Context, h hostfile.Host,

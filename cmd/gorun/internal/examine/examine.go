@@ -92,7 +92,7 @@ func (r Report) Code() int {
 func (e *Examiner) Run(ctx context.Context, hosts []hostfile.Host, base *Report) (Report, error) {
 	began := time.Now()
 	hosts = distinct(hosts)
-	e.connections = newConnections()
+	e.connections = &connections{open: map[string]launcher.Host{}}
 	defer e.connections.close()
 	how := doctor.NewPlan(e.Level)
 	judge := func(m doctor.Measured) []doctor.Finding {

@@ -76,8 +76,6 @@ func (p *Pods) hosts(pods []kube.Pod, takes func(kube.Pod) bool) (hosts []hostfi
 	return hosts
 }
 
-func isReady(p kube.Pod) bool { return p.Ready }
-
 // findPods lists the selected pods. A job that is not elastic waits until all of them are ready.
 func (s Finder) findPods(ctx context.Context, o *settings.Options) (Selection, error) {
 	access, err := kube.FindAccess(s.Lookup)
@@ -106,7 +104,7 @@ func (s Finder) findPods(ctx context.Context, o *settings.Options) (Selection, e
 			p.list[i].Name)
 	}
 	return Selection{
-		Hosts:  p.hosts(p.list, isReady),
+		Hosts:  p.hosts(p.list, func(p kube.Pod) bool { return p.Ready }),
 		Source: fmt.Sprintf("pods with the labels %s in the namespace %s", o.Pods, access.Namespace),
 		Pods:   p,
 	}, nil

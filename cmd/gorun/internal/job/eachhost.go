@@ -81,7 +81,8 @@ func (c *hostCommands) setUp(ctx context.Context, hosts []hostfile.Host, stops <
 // setupFailures returns the hosts on which --setup has failed, or that were lost.
 func setupFailures(where launcher.Plan, result launcher.Result) []launcher.HostError {
 	failed := slices.Clone(result.Lost)
-	for _, end := range slices.SortedFunc(slices.Values(result.Exits), byRank) {
+	exits := slices.SortedFunc(slices.Values(result.Exits), func(a, b launcher.Exit) int { return a.Rank - b.Rank })
+	for _, end := range exits {
 		if end.IsFailure() && !end.Stopped {
 			why := &launcher.RefusedError{Code: launcher.CodeLaunch, What: "--setup " + end.Describe()}
 			failed = append(failed, launcher.HostError{Host: where.Host(end.Rank).Name, Err: why})
@@ -89,8 +90,6 @@ func setupFailures(where launcher.Plan, result launcher.Result) []launcher.HostE
 	}
 	return failed
 }
-
-func byRank(a, b launcher.Exit) int { return a.Rank - b.Rank }
 
 // begin makes --teardown run on hosts, too.
 func (c *hostCommands) begin(hosts []hostfile.Host) {

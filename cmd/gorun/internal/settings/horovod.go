@@ -49,14 +49,6 @@ func (s section) word(key string) string {
 	return s.prefix + key
 }
 
-// opposite returns the horovodrun flag of a key whose value is false.
-func opposite(word string) string {
-	if word == "log-with-timestamp" {
-		return "log-without-timestamp"
-	}
-	return "no-" + word
-}
-
 // isText reports keys whose values are not numbers.
 func isText(word string) bool {
 	return slices.Contains([]string{"autotune-log-file", "timeline-filename", "log-level", "thread-affinity"}, word)
@@ -94,9 +86,12 @@ func (r *settingsReader) horovod(e entry, word, value string) error {
 		if resolved(e.value).Decode(&yes) != nil {
 			return r.fault(e, "", "%q: expected true or false", value)
 		}
-		if !yes {
-			// word returns the horovodrun flag of a key.
-			word = opposite(word)
+		switch {
+		case yes:
+		case word == "log-with-timestamp":
+			word = "log-without-timestamp"
+		default:
+			word = "no-" + word
 		}
 		values = nil
 	} else if n, err := strconv.ParseFloat(value, 64); !isText(word) && (err != nil || !(n >= 0)) {
