@@ -60,17 +60,14 @@ func TestWaitEndsWithItsContextAndTheCallGoesOn(t *testing.T) {
 	must.OK(t, err)
 	short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
 	defer cancel()
-	if err := h.Wait(short); !errors.Is(err, context.DeadlineExceeded) {
-		t.Fatalf("Wait returned %v", err)
-	}
+	err = h.Wait(short)
+	must.That(t, errors.Is(err, context.DeadlineExceeded), "Wait returned %v", err)
 	must.That(t, !h.Done(), "the call is over without the other rank")
 	must.OK(t, ring.AllReduce(ctx, comms[1], []float32{2}, ring.Sum))
-	if err := h.Wait(ctx); err != nil || v[0] != 3 {
-		t.Fatalf("error %v, result %v", err, v)
-	}
-	if err := h.Wait(ctx); err != nil || !h.Done() {
-		t.Errorf("waiting again: %v", err)
-	}
+	err = h.Wait(ctx)
+	must.That(t, err == nil && v[0] == 3, "error %v, result %v", err, v)
+	err = h.Wait(ctx)
+	check.That(t, err == nil && h.Done(), "waiting again: %v", err)
 }
 
 // A call with a time limit that stands behind a started one, which never ends, ends in time too,
@@ -94,12 +91,9 @@ func TestBehindAStartedCallAContextEnds(t *testing.T) {
 		<-ended
 		return
 	}
-	if err := h.Wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("the started call ended with %v", err)
-	}
-	if lost := job.Losses(); len(lost) != 1 || lost[0].Rank != 0 {
-		t.Errorf("the job was told %v", lost)
-	}
+	check.Error(h.Wait(ctx)).Is(t, context.DeadlineExceeded, "the started call ended with")
+	lost := job.Losses()
+	check.That(t, len(lost) == 1 && lost[0].Rank == 0, "the job was told %v", lost)
 	err = ring.AllReduce(ctx, comms[1], []float32{2}, ring.Sum)
 	if err == nil { // its peer's number was on its way
 		err = ring.Barrier(ctx, comms[1])
@@ -205,10 +199,8 @@ func makeSomehow(ctx context.Context, c *ring.Comm, w ring.Collective, dice *ran
 func TestStartHereDoesNotWaitForALateRank(t *testing.T) {
 	comms := ringtest.NewJob(t, 2).Join(t)
 	barrier := ring.Collective{Kind: ring.KindBarrier}
-	h, err := comms[0].StartHere(barrier)
-	must.OK(t, err)
-	second, err := comms[0].StartHere(barrier)
-	must.OK(t, err)
+	h := must.Get(comms[0].StartHere(barrier))(t)
+	second := must.Get(comms[0].StartHere(barrier))(t)
 	must.That(t, !h.Done() && !second.Done(), "a barrier is over without the other rank")
 	for range 2 {
 		must.OK(t, ring.Barrier(ctx, comms[1]))
@@ -237,10 +229,8 @@ func TestStartHereHandsMessagesOver(t *testing.T) {
 	comms := over("shm", 2).job(t).Join(t)
 	sent := vector(700, func(i int) float32 { return at(0, i) })
 	got := make([]float32, 700)
-	out, err := comms[0].StartHere(messageOf(1, -1, sent))
-	must.OK(t, err)
-	in, err := comms[1].StartHere(messageOf(-1, 0, got))
-	must.OK(t, err)
+	out := must.Get(comms[0].StartHere(messageOf(1, -1, sent)))(t)
+	in := must.Get(comms[1].StartHere(messageOf(-1, 0, got)))(t)
 	check.That(t, out == ring.Handle{} && in == ring.Handle{}, "%+v and %+v were not made at once", out, in)
 	check.OK(t, same(got, sent))
 }
@@ -251,8 +241,7 @@ func TestStartHereDoesNotWaitForALateMessage(t *testing.T) {
 	for _, n := range []int{1, 20000, 100000} { // the last is of several blocks
 		v := vector(n, func(i int) float32 { return at(0, i) })
 		got := [2][]float32{make([]float32, n), make([]float32, n)}
-		late, err := comms[1].StartHere(messageOf(-1, 0, got[0]))
-		must.OK(t, err)
+		late := must.Get(comms[1].StartHere(messageOf(-1, 0, got[0])))(t)
 		must.That(t, !late.Done(), "a message has come before it was sent")
 		first, err := comms[0].StartHere(messageOf(1, -1, v))
 		must.OK(t, errors.Join(err, late.Wait(ctx), first.Wait(ctx)))
@@ -287,7 +276,5 @@ func TestStartHereFailsAsOthersDo(t *testing.T) {
 	barrier := ring.Collective{Kind: ring.KindBarrier}
 	check.OK(t, wantPeer(here(ctx, comms[0], barrier), 1))
 	comms[0].Close()
-	if err := here(ctx, comms[0], barrier); !errors.Is(err, ring.ErrClosed) {
-		t.Errorf("after Close: %v", err)
-	}
+	check.Error(here(ctx, comms[0], barrier)).Is(t, ring.ErrClosed, "after Close")
 }

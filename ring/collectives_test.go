@@ -174,9 +174,8 @@ func TestConstantsHaveTheirNames(t *testing.T) {
 		ring.Sum: "sum", ring.Avg: "avg", ring.Min: "min", ring.Max: "max", ring.Prod: "prod", ring.BAnd: "band",
 		ring.BOr: "bor", ring.BXor: "bxor",
 	} {
-		if got := value.String(); got != want {
-			t.Errorf("%T %d is %q, want %q", value, value, got, want)
-		}
+		got := value.String()
+		check.That(t, got == want, "%T %d is %q, want %q", value, value, got, want)
 	}
 }
 

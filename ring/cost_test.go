@@ -3,6 +3,7 @@ package ring_test
 import (
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/ring"
 )
 
@@ -23,9 +24,7 @@ func TestRanksAgreeOnCosts(t *testing.T) {
 			t.Errorf("measured %+v", *first)
 		}
 		for rank, c := range comms {
-			if *c.Cost() != *first {
-				t.Errorf("rank %d has %+v, rank 0 %+v", rank, *c.Cost(), *first)
-			}
+			check.That(t, *c.Cost() == *first, "rank %d has %+v, rank 0 %+v", rank, *c.Cost(), *first)
 		}
 		// A part has the costs of the whole. Its slowest rank is numbered anew, or is not in it.
 		for _, part := range split(t, comms, func(c *ring.Comm) (color, key int) { return c.Rank() % 2, 0 }) {

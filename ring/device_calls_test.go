@@ -125,9 +125,8 @@ func TestDeviceRefuses(t *testing.T) {
 		"at 0x0":             c(nowhere, 0),
 		"and src 3":          c(short, 0),
 	} {
-		if err := d.Do(ctx, 0, c(good, 0), call); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
-		}
+		err := d.Do(ctx, 0, c(good, 0), call)
+		check.That(t, err != nil && strings.Contains(err.Error(), want), "%v, want %q", err, want)
 	}
 	check.OK(t, d.Do(ctx, 0, c(good, 0)))
 }

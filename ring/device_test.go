@@ -107,8 +107,7 @@ func closeDevices(t testing.TB, all []*ring.Device) {
 // memory is room for n elements on a device.
 func memory(t testing.TB, d *ring.Device, bytes int) uintptr {
 	t.Helper()
-	at, err := d.Alloc(max(bytes, 8))
-	must.OK(t, err)
+	at := must.Get(d.Alloc(max(bytes, 8)))(t)
 	t.Cleanup(func() { _ = d.Free(at) }) // before the device is closed
 	return at
 }

@@ -70,14 +70,11 @@ func TestElasticErrors(t *testing.T) {
 		return calls, got
 	}
 	for _, err := range []error{mine, &ring.MismatchError{}, nil} {
-		if calls, got := once(err); calls != 1 || got != err {
-			t.Errorf("%v: %d calls, %v", err, calls, got)
-		}
+		calls, got := once(err)
+		check.That(t, calls == 1 && got == err, "%v: %d calls, %v", err, calls, got)
 	}
-	if err := ring.Elastic(ctx, ring.ValueState(new(chan int)), nil); err == nil ||
-		!strings.Contains(err.Error(), "chan int") {
-		t.Errorf("a state that cannot be saved: %v", err)
-	}
+	check.Error(ring.Elastic(ctx, ring.ValueState(new(chan int)), nil)).Says(t, "chan int",
+		"a state that cannot be saved")
 	// Not elastic: once, whatever the error.
 	calls := 0
 	peer := &ring.PeerError{Rank: 3, Cause: mine}
@@ -105,17 +102,14 @@ func TestElasticErrors(t *testing.T) {
 			}
 		}, environ(m))
 	}()
-	if err := answer(t, 10*time.Second, done); !errors.As(err, new(*ring.PeerError)) ||
-		!strings.Contains(err.Error(), "too few slots") {
-		t.Errorf("the job's end: %v", err)
-	}
+	err = answer(t, 10*time.Second, done)
+	check.That(t, errors.As(err, new(*ring.PeerError)) && strings.Contains(err.Error(), "too few slots"),
+		"the job's end: %v", err)
 	// So does that of the context.
 	bounded, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 	defer cancel()
-	if err := ring.Elastic(bounded, state(), nil, environ(ringtest.NewWorld(t, 2).Add("host"))); !errors.Is(err,
-		context.DeadlineExceeded) {
-		t.Errorf("the context's end: %v", err)
-	}
+	check.Error(ring.Elastic(bounded, state(), nil, environ(ringtest.NewWorld(t, 2).Add("host")))).Is(t,
+		context.DeadlineExceeded, "the context's end")
 }
 
 // slowState is a State whose Sync can be stopped in the middle.
@@ -166,20 +160,15 @@ func TestElasticStateIsLost(t *testing.T) {
 			return nil
 		}, environ(fresh))
 	}()
-	if err := answer(t, 10*time.Second, olds); !errors.Is(err, errKilled) {
-		t.Error(err)
-	}
-	if err := answer(t, 10*time.Second, news); !errors.Is(err, ring.ErrStateLost) {
-		t.Errorf("it went on with a state of its own: %v", err)
-	}
+	check.Error(answer(t, 10*time.Second, olds)).Is(t, errKilled)
+	check.Error(answer(t, 10*time.Second, news)).Is(t, ring.ErrStateLost, "it went on with a state of its own")
 }
 
 // The same of one that was left before it could hear that others had the state.
 func TestElasticLatecomerBeginsNothing(t *testing.T) {
 	w := ringtest.NewWorld(t, 1)
 	old := w.Add("host0")
-	first, err := ring.Init(ctx, environ(old))
-	must.OK(t, err)
+	first := must.Get(ring.Init(ctx, environ(old)))(t)
 	fresh := w.Add("host1")
 	news := make(chan error, 1)
 	go func() {
@@ -189,13 +178,10 @@ func TestElasticLatecomerBeginsNothing(t *testing.T) {
 	}()
 	until(t, "the first one is called", first.HostsUpdated)
 	first.Close()
-	second, err := ring.Init(ctx, environ(old), ring.AfterEpoch(1))
-	must.OK(t, err)
+	second := must.Get(ring.Init(ctx, environ(old), ring.AfterEpoch(1)))(t)
 	second.Close()
 	w.Ended(old, "killed")
-	if err := answer(t, 10*time.Second, news); !errors.Is(err, ring.ErrStateLost) {
-		t.Errorf("it went on with a state of its own: %v", err)
-	}
+	check.Error(answer(t, 10*time.Second, news)).Is(t, ring.ErrStateLost, "it went on with a state of its own")
 }
 
 // States come back as they were saved, zeros and all.
@@ -209,9 +195,7 @@ func TestStates(t *testing.T) {
 	v := value{3, []string{"a"}, map[string]float64{"b": 4}}
 	sampler := ring.NewSampler(10, 1)
 	s := ring.States(ring.SliceState(x), ring.ValueState(&v), sampler)
-	if err := ring.ValueState(&v).Restore(); err == nil {
-		t.Error("a state that was never saved came back")
-	}
+	check.Error(ring.ValueState(&v).Restore()).Any(t, "a state that was never saved came back")
 	must.OK(t, s.Save())
 	x[0] = 7
 	v.N = 8
@@ -225,9 +209,8 @@ func TestStates(t *testing.T) {
 	v = value{}
 	must.OK(t, s.Save())
 	v.N = 1
-	if err := s.Restore(); err != nil || v.N != 0 {
-		t.Errorf("zeros came back as %v, %v", v, err)
-	}
+	err := s.Restore()
+	check.That(t, err == nil && v.N == 0, "zeros came back as %v, %v", v, err)
 }
 
 // The samples and seeds of all ranks are the same, or Sync says so.
@@ -273,9 +256,8 @@ func TestElasticStoppedProcess(t *testing.T) {
 				ranks = append(ranks, start(t, members[i].Environ(), "elastic "))
 			}
 			for _, p := range ranks {
-				if line, err := p.Line(); line != "epoch 1 size 3" {
-					t.Fatalf("a rank said %q, %v", line, err)
-				}
+				line, err := p.Line()
+				must.That(t, line == "epoch 1 size 3", "a rank said %q, %v", line, err)
 			}
 			time.Sleep(50 * time.Millisecond)
 			must.OK(t, ranks[1].Process.Signal(syscall.SIGSTOP))
@@ -284,17 +266,15 @@ func TestElasticStoppedProcess(t *testing.T) {
 			over := time.Now()
 			w.Ended(members[1], "not seen for 12 s")
 			for _, i := range []int{0, 2} {
-				if line, err := ranks[i].Line(); line != "epoch 2 size 2" {
-					t.Errorf("process %d said %q, %v", i, line, err)
-				}
+				line, err := ranks[i].Line()
+				check.That(t, line == "epoch 2 size 2", "process %d said %q, %v", i, line, err)
 			}
 			if took := time.Since(over); took > 4*time.Second { // the goal is 1 s
 				t.Errorf("the next epoch began after %v", took)
 			}
 			for _, i := range []int{0, 2} {
-				if line, err := ranks[i].Line(); err != io.EOF {
-					t.Errorf("process %d said %q, %v", i, line, err)
-				}
+				line, err := ranks[i].Line()
+				check.Equal(t, err, io.EOF, "process", i, "said", line)
 			}
 		})
 	}

@@ -219,10 +219,9 @@ func TestElasticEpochsLeaveNothing(t *testing.T) {
 				}
 				for rank, want := range [][]int{{0, 2, 0, 2}, {1, 2, 0, 1}, {0, 1, 1, 2}} {
 					c := comms[rank]
-					if got := []int{c.LocalRank(), c.LocalSize(), c.CrossRank(), c.CrossSize()}; !slices.Equal(got,
-						want) || c.Rank() != rank {
-						t.Errorf("rank %d as %d is at %v, want %v", rank, c.Rank(), got, want)
-					}
+					got := []int{c.LocalRank(), c.LocalSize(), c.CrossRank(), c.CrossSize()}
+					check.That(t, slices.Equal(got, want) && c.Rank() == rank,
+						"rank %d as %d is at %v, want %v", rank, c.Rank(), got, want)
 				}
 				if i%2 == 1 {
 					w.Fail("a failure")

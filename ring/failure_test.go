@@ -37,9 +37,8 @@ func within(t *testing.T, limit time.Duration, f func()) {
 	t.Helper()
 	start := time.Now()
 	f()
-	if took := time.Since(start); took > limit {
-		t.Errorf("took %v, want at most %v", took, limit)
-	}
+	took := time.Since(start)
+	check.That(t, took <= limit, "took %v, want at most %v", took, limit)
 }
 
 func TestLostAgentIsAnAbort(t *testing.T) {
@@ -80,11 +79,8 @@ func TestCancelledCallBreaksTheJob(t *testing.T) {
 		check.That(t, fmt.Sprint(input) == "[1 2 3]", "input of the failed call has become %v", input)
 		cancelled, cancel := context.WithCancel(ctx)
 		cancel()
-		alone, err := ring.Init(ctx, ring.WithEnviron(ringtest.Lookup(nil)))
-		must.OK(t, err)
-		if err := ring.Barrier(cancelled, alone); !errors.Is(err, context.Canceled) {
-			t.Errorf("call with a cancelled context: %v", err)
-		}
+		alone := must.Get(ring.Init(ctx, ring.WithEnviron(ringtest.Lookup(nil))))(t)
+		check.Error(ring.Barrier(cancelled, alone)).Is(t, context.Canceled, "call with a cancelled context")
 	})
 }
 
@@ -125,10 +121,8 @@ func TestInitEndsWithTheJobAndWithItsContext(t *testing.T) {
 	other := ringtest.NewJob(t, 2)
 	short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
 	defer cancel()
-	if _, err := ring.Init(short, ring.WithEnviron(ringtest.Lookup(other.Environ(0)))); !errors.Is(err,
-		context.DeadlineExceeded) {
-		t.Errorf("error is %v, want the context's", err)
-	}
+	_, err := ring.Init(short, ring.WithEnviron(ringtest.Lookup(other.Environ(0))))
+	check.That(t, errors.Is(err, context.DeadlineExceeded), "error is %v, want the context's", err)
 }
 
 func TestIPv6(t *testing.T) {
@@ -190,12 +184,10 @@ func TestPrivatePartMissesARank(t *testing.T) {
 			}
 			return nil
 		})
-		if lost := job.Losses(); len(lost) > 0 {
-			t.Errorf("lost: %v", lost)
-		}
-		if left := job.Leaves(); len(left) != 2 || left[0].Rank != 1 {
-			t.Errorf("left: %v", left)
-		}
+		lost := job.Losses()
+		check.That(t, len(lost) == 0, "lost: %v", lost)
+		left := job.Leaves()
+		check.That(t, len(left) == 2 && left[0].Rank == 1, "left: %v", left)
 		ringtest.All(t, 3, func(rank int) error { return ring.Barrier(ctx, comms[rank]) })
 	})
 }

@@ -40,8 +40,7 @@ type middleman struct {
 }
 
 func newMiddleman(tb testing.TB) *middleman {
-	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	must.OK(tb, err)
+	l := must.Get(net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}))(tb)
 	m := &middleman{
 		tb:    tb,
 		own:   l,
@@ -270,10 +269,9 @@ func tamper(t *testing.T, l layout, random *rand.Rand) error {
 		if l.more[0] == unguarded {
 			continue // whatever it is
 		}
-		if peer := new(ring.PeerError); err != nil && !errors.As(err, &peer) &&
-			!errors.As(err, new(*ring.MismatchError)) {
-			t.Errorf("%v, want an error that names a rank", err)
-		}
+		peer := new(ring.PeerError)
+		check.That(t, err == nil || errors.As(err, &peer) || errors.As(err, new(*ring.MismatchError)),
+			"%v, want an error that names a rank", err)
 	}
 	if done.IsZero() || errs[0] == nil || errs[1] == nil {
 		return nil

@@ -106,8 +106,7 @@ func dieAt(dst ring.Buffer, thousandths int) {
 // role is the duty as the role of a process.
 func (d duty) role(t *testing.T) string {
 	t.Helper()
-	text, err := json.Marshal(d)
-	must.OK(t, err)
+	text := must.Get(json.Marshal(d))(t)
 	return "duty " + string(text)
 }
 

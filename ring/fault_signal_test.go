@@ -77,16 +77,13 @@ func TestRankKilledDuringInit(t *testing.T) {
 			_ = p.Wait() // it was killed
 		}
 		close(killed)
-		if left := lab.Processes("GORUN_JOB_ID=" + d.ID); len(left) > 0 {
-			t.Errorf("%s: processes %v are left", step, left)
-		}
-		if holders := holding(t); len(holders) > 0 {
-			t.Errorf("%s: the test itself holds %v", step, holders)
-		}
+		left := lab.Processes("GORUN_JOB_ID=" + d.ID)
+		check.That(t, len(left) == 0, "%s: processes %v are left", step, left)
+		holders := holding(t)
+		check.That(t, len(holders) == 0, "%s: the test itself holds %v", step, holders)
 	}
-	if after := names(t, "/dev/shm"); !slices.Equal(after, before) {
-		t.Errorf("/dev/shm has %v, had %v", after, before)
-	}
+	after := names(t, "/dev/shm")
+	check.That(t, slices.Equal(after, before), "/dev/shm has %v, had %v", after, before)
 }
 
 // names are those in a directory that could be of a job.
@@ -138,8 +135,7 @@ func TestStartedProgramsInheritNothing(t *testing.T) {
 			child := exec.Command("sleep", "60")
 			must.OK(t, child.Start())
 			defer func() { _ = child.Process.Kill(); _ = child.Wait() }()
-			out, err := exec.Command("ls", "-l", "/proc/self/fd").CombinedOutput()
-			must.OK(t, err)
+			out := must.Get(exec.Command("ls", "-l", "/proc/self/fd").CombinedOutput())(t)
 			check.That(t, !strings.Contains(string(out), "socket:") && !strings.Contains(string(out), "memfd:"),
 				"a program that a rank started has:\n%s", out)
 			ringtest.All(t, l.size, call)
@@ -147,9 +143,7 @@ func TestStartedProgramsInheritNothing(t *testing.T) {
 				waiting := make(chan error, 1)
 				go func() { waiting <- ring.Barrier(ctx, comms[0]) }()
 				closeAll(comms[1:])
-				if err := <-waiting; err == nil {
-					t.Error("a barrier is over without the ranks that have closed")
-				}
+				check.Error(<-waiting).Any(t, "a barrier is over without the ranks that have closed")
 			})
 		})
 	}

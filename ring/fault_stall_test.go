@@ -140,12 +140,10 @@ func TestStallReportOption(t *testing.T) {
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	if want := "barrier, call 2, has waited 800ms for rank 1 on " + comms[1].Host(); len(got) != 1 || got[0] != want {
-		t.Errorf("reported %q, want %q", got, want)
-	}
-	if notes := job.Notes(); len(notes) > 0 {
-		t.Errorf("gorun was told %q", notes)
-	}
+	want := "barrier, call 2, has waited 800ms for rank 1 on " + comms[1].Host()
+	check.That(t, len(got) == 1 && got[0] == want, "reported %q, want %q", got, want)
+	notes := job.Notes()
+	check.That(t, len(notes) == 0, "gorun was told %q", notes)
 	for _, bad := range []string{"soon", "-1s", "5"} {
 		_, err := ring.Init(ctx, ring.WithEnviron(ringtest.Lookup([]string{"RING_STALL=" + bad})))
 		check.That(t, err != nil, "RING_STALL=%s is taken", bad)

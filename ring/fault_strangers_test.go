@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"net"
 	"net/netip"
 	"strings"
@@ -152,9 +151,8 @@ func TestUnauthenticatedPeersDoNotDisturb(t *testing.T) {
 			})
 			begin := time.Now()
 			comms := l.join(t, d)
-			if took := time.Since(begin); took > 10*time.Second {
-				t.Errorf("joining took %v", took)
-			}
+			took := time.Since(begin)
+			check.That(t, took <= 10*time.Second, "joining took %v", took)
 			everyKind(t, comms, 3000, synchronously)
 		})
 	}
@@ -262,108 +260,69 @@ func TestGarbageChangesNoByte(t *testing.T) {
 	}
 }
 
-// The ranks of a job call the listeners of another job, first or only.
-// It is row R17 of the fault matrix.
+// The ranks of a job first call the listeners of another job, and those of another epoch of the
+// same job, which has the same key.
+// It is rows R17 and R18 of the fault matrix.
 func TestCrossedJobsStayApart(t *testing.T) {
 	onLayouts(t, func(t *testing.T, l layout) {
 		if l.name == "shm" {
 			return
 		}
 		t.Parallel()
-		other := l.job(t)
-		others := make(chan card, l.size)
-		own := l.job(t)
-		proceed := make(chan struct{})
-		other.OnPost(func(name string, rank int, value []byte) []byte {
-			if isAddr(name) && rank == l.size-1 {
-				var c card
-				if json.Unmarshal(value, &c) == nil {
-					others <- c
-				}
-				<-proceed // its listeners stay open until the first job has tried them
-			}
-			return value
-		})
-		own.OnPost(func(name string, rank int, value []byte) []byte {
-			if !isAddr(name) || rank != l.size-1 {
-				return value
-			}
-			var mine card
-			if json.Unmarshal(value, &mine) != nil {
-				return value
-			}
-			crossed := <-others
-			mine.Addrs = append(crossed.Addrs, mine.Addrs...)
-			text, _ := json.Marshal(mine)
-			return text
-		})
-		ringtest.All(t, 2, func(i int) error {
-			d := []*ringtest.Job{own, other}[i]
-			comms := make([]*ring.Comm, l.size)
-			defer closeAll(comms)
-			err := ringtest.Each(l.size, func(rank int) (err error) {
-				comms[rank], err = l.enter(ctx, d, rank)
-				return err
-			})
-			if i == 0 {
-				close(proceed)
-			}
-			if err != nil {
-				return err
-			}
-			return specOf("allreduce").byAll(comms, position{n: 3000}, synchronously)
-		})
+		crossJobs(t, l, l.job(t), l.job(t))
+		old := l.job(t)
+		next := l.job(t)
+		next.ID = old.ID
+		next.Key = old.Key
+		next.Epoch = 1
+		crossJobs(t, l, old, next)
 	})
 }
 
-// Ranks of an earlier epoch of the same job, with the same key, are not let in.
-// It is row R18 of the fault matrix.
-func TestStaleEpochIsRejected(t *testing.T) {
-	l := over("tcp", 2)
-	now := l.job(t)
-	old := l.job(t)
-	old.ID = now.ID
-	old.Key = now.Key
-	now.Epoch = 1
-	addr := make(chan []byte, 1)
-	tried := make(chan struct{})
-	now.OnPost(func(name string, rank int, value []byte) []byte {
-		if isAddr(name) && rank == 1 {
-			addr <- value
-			<-tried
+// crossJobs runs two jobs at once. The ranks of own dial the last rank of other before that of
+// their own job.
+func crossJobs(t *testing.T, l layout, own, other *ringtest.Job) {
+	t.Helper()
+	others := make(chan card, l.size)
+	proceed := make(chan struct{})
+	other.OnPost(func(name string, rank int, value []byte) []byte {
+		if isAddr(name) && rank == l.size-1 {
+			var c card
+			if json.Unmarshal(value, &c) == nil {
+				others <- c
+			}
+			<-proceed // its listeners stay open until the first job has tried them
 		}
 		return value
 	})
-	old.OnPost(func(name string, rank int, value []byte) []byte {
-		if isAddr(name) && rank == 1 {
-			return <-addr // the address list of the epoch that has begun
+	own.OnPost(func(name string, rank int, value []byte) []byte {
+		if !isAddr(name) || rank != l.size-1 {
+			return value
 		}
-		return value
+		var mine card
+		if json.Unmarshal(value, &mine) != nil {
+			return value
+		}
+		crossed := <-others
+		mine.Addrs = append(crossed.Addrs, mine.Addrs...)
+		text, _ := json.Marshal(mine)
+		return text
 	})
 	ringtest.All(t, 2, func(i int) error {
-		if i == 0 {
-			defer close(tried)
-			return ringtest.Each(2, func(rank int) error {
-				short, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
-				defer cancel()
-				c, err := l.enter(short, old, rank)
-				if err == nil {
-					c.Close()
-					return errors.New("a rank of an old epoch got in")
-				}
-				return nil
-			})
-		}
-		comms := make([]*ring.Comm, 2)
+		d := []*ringtest.Job{own, other}[i]
+		comms := make([]*ring.Comm, l.size)
 		defer closeAll(comms)
-		err := ringtest.Each(2, func(rank int) (err error) {
-			comms[rank], err = l.enter(ctx, now, rank)
+		err := ringtest.Each(l.size, func(rank int) (err error) {
+			comms[rank], err = l.enter(ctx, d, rank)
 			return err
 		})
+		if i == 0 {
+			close(proceed)
+		}
 		if err != nil {
 			return err
 		}
-		return ringtest.Each(2, func(rank int) error { return ring.Barrier(ctx, comms[rank]) })
+		return specOf("allreduce").byAll(comms, position{n: 3000}, synchronously)
 	})
 }
 

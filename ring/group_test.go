@@ -59,19 +59,14 @@ func TestGroupMistakes(t *testing.T) {
 	comms := ringtest.NewJob(t, 3).Join(t)
 	for want, ranks := range map[string][]int{"comes once": {0, 1, 1}, "from 0 to 2": {0, 3},
 		"not among its ranks": {1, 2}} {
-		if _, err := ring.Group(ctx, comms[0], "g", ranks); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("ranks %v: %v", ranks, err)
-		}
+		check.Error(ring.Group(ctx, comms[0], "g", ranks)).Says(t, want, "ranks", ranks)
 	}
-	if _, err := ring.Group(ctx, comms[0], "", []int{0}); err == nil {
-		t.Error("a group without a name")
-	}
+	check.Error(ring.Group(ctx, comms[0], "", []int{0})).Any(t, "a group without a name")
 	short, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	if _, err := ring.Group(short, comms[0], "late", []int{0, 2}); !errors.Is(err, context.DeadlineExceeded) ||
-		!strings.Contains(err.Error(), "rank 2 on testhost has not come") {
-		t.Errorf("a member that does not come: %v", err)
-	}
+	_, err := ring.Group(short, comms[0], "late", []int{0, 2})
+	check.That(t, errors.Is(err, context.DeadlineExceeded) &&
+		strings.Contains(err.Error(), "rank 2 on testhost has not come"), "a member that does not come: %v", err)
 	ringtest.All(t, 3, func(rank int) error { return ring.Barrier(ctx, comms[rank]) })
 }
 

@@ -84,9 +84,8 @@ func verdictOf(p *lab.Program) (v verdict, err error) {
 func allRunning(t *testing.T, ranks []*lab.Program) {
 	t.Helper()
 	for rank, p := range ranks {
-		if _, err := p.Hear("running"); err != nil {
-			t.Fatalf("rank %d: %v", rank, err)
-		}
+		_, err := p.Hear("running")
+		must.OK(t, err, "rank", rank)
 	}
 }
 
@@ -104,8 +103,7 @@ func kill(t *testing.T, ranks []*lab.Program, victim int, bound time.Duration, t
 		v, err := verdictOf(p)
 		check.That(t, err == nil && v.Rank == victim,
 			"rank %d says %+v, %v, want an error about rank %d", rank, v, err, victim)
-		if took := v.At.Sub(killed); took > bound {
-			t.Errorf("rank %d knew after %v", rank, took)
-		}
+		took := v.At.Sub(killed)
+		check.That(t, took <= bound, "rank %d knew after %v", rank, took)
 	}
 }

@@ -42,15 +42,13 @@ func TestQueueCloseWithWork(t *testing.T) {
 		})
 		// Only the queue has ended.
 		ringtest.All(t, 3, func(rank int) error { return ring.Barrier(ctx, comms[rank]) })
-		if lost := job.Losses(); len(lost) > 0 {
-			t.Errorf("lost: %v", lost)
-		}
+		lost := job.Losses()
+		check.That(t, len(lost) == 0, "lost: %v", lost)
 		left := job.Leaves()
 		slices.SortFunc(left, func(a, b ringtest.Left) int { return a.By - b.By })
-		if want := []ringtest.Left{{By: 0, Rank: 1, Cause: "it has closed its queue"},
-			{By: 2, Rank: 1, Cause: "it has closed its queue"}}; !slices.Equal(left, want) {
-			t.Errorf("left: %v, want %v", left, want)
-		}
+		want := []ringtest.Left{{By: 0, Rank: 1, Cause: "it has closed its queue"},
+			{By: 2, Rank: 1, Cause: "it has closed its queue"}}
+		check.That(t, slices.Equal(left, want), "left: %v, want %v", left, want)
 	})
 }
 
@@ -101,9 +99,8 @@ func TestQueueIsNotMissed(t *testing.T) {
 	job := ringtest.NewJob(t, 2)
 	queues := newQueues(t, job.Join(t))
 	must.OK(t, queues[1].Close())
-	if left := job.Leaves(); len(left) > 0 {
-		t.Errorf("nobody has missed it, and it was reported: %v", left)
-	}
+	left := job.Leaves()
+	check.That(t, len(left) == 0, "nobody has missed it, and it was reported: %v", left)
 	for range 2 {
 		ticket, err := ring.QueueBarrier(queues[0], "late")
 		if err == nil { // the queue's end comes a moment later
@@ -111,9 +108,8 @@ func TestQueueIsNotMissed(t *testing.T) {
 		}
 		check.OK(t, wantPeer(err, 1), "late")
 	}
-	if left := job.Leaves(); len(left) != 1 || left[0].By != 0 || left[0].Rank != 1 {
-		t.Errorf("reported: %v", left)
-	}
+	left = job.Leaves()
+	check.That(t, len(left) == 1 && left[0].By == 0 && left[0].Rank == 1, "reported: %v", left)
 }
 
 func TestQueueCloseIsClean(t *testing.T) {
@@ -140,8 +136,7 @@ func TestQueueOfAPartNamesTheClosedRank(t *testing.T) {
 	comms := ringtest.NewJob(t, 3).Join(t)
 	parts := split(t, comms, func(c *ring.Comm) (color, key int) { return min(c.Rank(), 1) - 1, 0 })
 	queues := newQueues(t, parts[1:])
-	ticket, err := ring.QueueBarrier(queues[0], "alone")
-	must.OK(t, err)
+	ticket := must.Get(ring.QueueBarrier(queues[0], "alone"))(t)
 	must.OK(t, queues[1].Close())
 	check.OK(t, wantPeer(ticket.Wait(ctx), 2))
 }
@@ -178,10 +173,9 @@ func TestQueueKilledRank(t *testing.T) {
 			if rank == victim {
 				continue
 			}
-			if line, err := p.Hear("stall:"); err != nil || !strings.Contains(line, "waits for the other ranks") &&
-				!strings.Contains(line, "has waited") {
-				t.Errorf("rank %d reports %q, %v", rank, line, err)
-			}
+			line, err := p.Hear("stall:")
+			check.That(t, err == nil && (strings.Contains(line, "waits for the other ranks") ||
+				strings.Contains(line, "has waited")), "rank %d reports %q, %v", rank, line, err)
 		}
 		kill(t, ranks, victim, 2*failureDeadline, func() {})
 	})

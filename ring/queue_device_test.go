@@ -31,8 +31,7 @@ func gpuRanks(t *testing.T, j *deviceJob) []gpuRank {
 	all := devices(t, comms)
 	ranks := make([]gpuRank, len(comms))
 	for rank, q := range newQueues(t, comms) {
-		s, err := all[rank].NewStream()
-		must.OK(t, err)
+		s := must.Get(all[rank].NewStream())(t)
 		ranks[rank] = gpuRank{q, all[rank], s}
 	}
 	return ranks

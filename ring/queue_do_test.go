@@ -86,9 +86,7 @@ func TestQueueDoFails(t *testing.T) {
 		short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
 		defer cancel()
 		goOn := queues[1].Stop()
-		if err := doSum(short, queues[0], "late", 0, 2, 1); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("after its context: %v", err)
-		}
+		check.Error(doSum(short, queues[0], "late", 0, 2, 1)).Is(t, context.DeadlineExceeded, "after its context")
 		goOn()
 		check.OK(t, doSum(ctx, queues[1], "late", 1, 2, 1))
 	})
@@ -136,15 +134,12 @@ func TestQueueEndsAfterDo(t *testing.T) {
 	comms := ringtest.NewJob(t, 2).Join(t)
 	q := newQueues(t, comms)[0]
 	through := q.Cycling() // as Do is
-	ticket, err := ring.QueueBarrier(q, "in its hands")
-	must.OK(t, err)
+	ticket := must.Get(ring.QueueBarrier(q, "in its hands"))(t)
 	closed := make(chan error, 1)
 	go func() { closed <- comms[0].Close() }()
 	time.Sleep(200 * time.Millisecond)
 	check.That(t, !ticket.Done(), "the tensor was ended while it was worked on")
 	through()
-	if err := ticket.Wait(ctx); !errors.Is(err, ring.ErrClosed) {
-		t.Errorf("the tensor ended with %v", err)
-	}
+	check.Error(ticket.Wait(ctx)).Is(t, ring.ErrClosed, "the tensor ended with")
 	check.OK(t, <-closed)
 }

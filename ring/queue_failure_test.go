@@ -217,17 +217,14 @@ func TestQueueDuplicate(t *testing.T) {
 	first, err := ring.QueueBarrier(queues[0], "x")
 	must.OK(t, err)
 	var duplicate *ring.DuplicateError
-	if _, err := ring.QueueBarrier(queues[0], "x"); !errors.As(err, &duplicate) || duplicate.Name != "x" {
-		t.Errorf("error is %v, want a DuplicateError", err)
-	}
+	_, err = ring.QueueBarrier(queues[0], "x")
+	check.That(t, errors.As(err, &duplicate) && duplicate.Name == "x", "error is %v, want a DuplicateError", err)
 	check.That(t, !first.Done(), "done, and rank 1 has not come")
 	must.Get(ring.QueueBarrier(queues[1], "x"))(t)
-	if err := first.Wait(ctx); err != nil || !first.Done() || first.Wait(ctx) != nil {
-		t.Errorf("wait: %v, done: %v", err, first.Done())
-	}
-	if zero := (ring.Ticket{}); !zero.Done() || zero.Wait(ctx) != nil {
-		t.Error("the zero Ticket is not over")
-	}
+	err = first.Wait(ctx)
+	check.That(t, err == nil && first.Done() && first.Wait(ctx) == nil, "wait: %v, done: %v", err, first.Done())
+	zero := (ring.Ticket{})
+	check.That(t, zero.Done() && zero.Wait(ctx) == nil, "the zero Ticket is not over")
 }
 
 // Outcomes that nobody has waited for yet stay what they are when the name comes again.
@@ -250,16 +247,14 @@ func TestQueueTicketsKeepTheirOutcome(t *testing.T) {
 		})
 	}
 	for i, ticket := range tickets {
-		if err := ticket.Wait(ctx); errors.As(err, new(*ring.TensorMismatchError)) != (i == 1) {
-			t.Errorf("use %d of the name: %v", i, err)
-		}
+		err := ticket.Wait(ctx)
+		check.That(t, errors.As(err, new(*ring.TensorMismatchError)) == (i == 1), "use %d of the name: %v", i, err)
 	}
 }
 
 func TestQueueWaitNamesTheMissing(t *testing.T) {
 	queues := newQueues(t, ringtest.NewJob(t, 3).Join(t), ring.WithStall(time.Millisecond, func(string) {}))
-	ticket, err := ring.QueueBarrier(queues[1], "x")
-	must.OK(t, err)
+	ticket := must.Get(ring.QueueBarrier(queues[1], "x"))(t)
 	for {
 		short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
 		err := ticket.Wait(short)

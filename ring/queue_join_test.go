@@ -162,12 +162,9 @@ func TestCallsThatNeedJoinedRanksFail(t *testing.T) {
 			j, err := queues[rank].Join()
 			must.OK(t, err)
 			joinings = append(joinings, j)
-			if _, err := queues[rank].Join(); err != ring.ErrJoined {
-				t.Errorf("joins twice: %v", err)
-			}
-			if err := sumOf(3)(queues[rank]); err != ring.ErrJoined {
-				t.Errorf("submits after it has joined: %v", err)
-			}
+			_, err = queues[rank].Join()
+			check.Equal(t, err, ring.ErrJoined, "joins twice")
+			check.Equal(t, sumOf(3)(queues[rank]), ring.ErrJoined, "submits after it has joined")
 		}
 		stay := func(f submission) error {
 			return ringtest.Each(2, func(i int) error { return f(queues[2*i]) })
@@ -194,9 +191,8 @@ func TestCallsThatNeedJoinedRanksFail(t *testing.T) {
 		last, err := joinRest(queues[0], queues[2])
 		for _, j := range joinings {
 			theirs, jerr := j.Wait(ctx)
-			if err = errors.Join(err, jerr); theirs != last || last%2 == 1 {
-				t.Errorf("rank %d was the last to join, or rank %d", theirs, last)
-			}
+			err = errors.Join(err, jerr)
+			check.That(t, theirs == last && last%2 != 1, "rank %d was the last to join, or rank %d", theirs, last)
 		}
 		check.OK(t, err)
 		check.OK(t, train(queues, mixed(20), 1), "after all have joined")
@@ -245,21 +241,17 @@ func TestQueueJoinMemory(t *testing.T) {
 	const n = 16 << 20 // float32s
 	queues := newQueues(t, ringtest.NewJob(t, 2).Join(t))
 	buf := slices.Repeat([]float32{1}, n)
-	j, err := queues[1].Join()
-	must.OK(t, err)
+	j := must.Get(queues[1].Join())(t)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	ticket, err := ring.QueueAllReduce(queues[0], "x", buf, buf, ring.Sum)
 	must.OK(t, err)
-	if err := ticket.Wait(ctx); err != nil || slices.Min(buf) != 1 || slices.Max(buf) != 1 {
-		t.Errorf("%v, %v", err, head(buf))
-	}
+	err = ticket.Wait(ctx)
+	check.That(t, err == nil && slices.Min(buf) == 1 && slices.Max(buf) == 1, "%v, %v", err, head(buf))
 	runtime.ReadMemStats(&after)
-	if got := after.TotalAlloc - before.TotalAlloc; got > 4*n/4 {
-		t.Errorf("%d bytes were allocated for a tensor of %d", got, 4*n)
-	}
+	got := after.TotalAlloc - before.TotalAlloc
+	check.That(t, got <= 4*n/4, "%d bytes were allocated for a tensor of %d", got, 4*n)
 	check.OK(t, joinAll(queues[0], 0))
-	if last, err := j.Wait(ctx); err != nil || last != 0 {
-		t.Errorf("rank %d was the last to join, %v", last, err)
-	}
+	last, err := j.Wait(ctx)
+	check.That(t, err == nil && last == 0, "rank %d was the last to join, %v", last, err)
 }

@@ -141,14 +141,12 @@ func TestQueueGroupAndTimeline(t *testing.T) {
 				}) {
 					t.Error("no end of the allreduce of 391 float64")
 				}
-				if !slices.ContainsFunc(events, func(e event) bool { return e.Name == "CYCLE_START" }) {
-					t.Error("no mark of a cycle")
-				}
+				check.That(t, slices.ContainsFunc(events, func(e event) bool { return e.Name == "CYCLE_START" }),
+					"no mark of a cycle")
 			}
 			closeQueues(t, queues)
-			if err := queues[0].StartTimeline(new(bytes.Buffer), ring.TimelineOptions{}); err == nil {
-				t.Error("a closed queue has started a timeline")
-			}
+			check.Error(queues[0].StartTimeline(new(bytes.Buffer), ring.TimelineOptions{})).Any(t,
+				"a closed queue has started a timeline")
 		}
 	})
 }
@@ -158,9 +156,7 @@ func TestQueueTimelineOfAllKinds(t *testing.T) {
 	queues := newQueues(t, ringtest.NewJob(t, 2).Join(t))
 	var text bytes.Buffer
 	must.OK(t, queues[1].StartTimeline(&text, ring.TimelineOptions{}))
-	if err := queues[1].StartTimeline(&text, ring.TimelineOptions{}); err == nil {
-		t.Error("two timelines at once")
-	}
+	check.Error(queues[1].StartTimeline(&text, ring.TimelineOptions{})).Any(t, "two timelines at once")
 	list := mixed(60)
 	must.OK(t, train(queues, list, 1))
 	ringtest.Each(2, func(rank int) error { return sumOf(rank + 1)(queues[rank]) })
@@ -172,9 +168,8 @@ func TestQueueTimelineOfAllKinds(t *testing.T) {
 		seen[got[strings.Index(got, "/ ")+2:]] = true
 	}
 	for _, kind := range []string{"BARRIER", "BROADCAST", "ALLGATHER", "REDUCESCATTER", "ALLTOALL"} {
-		if want := kind + " QUEUE / RING_" + kind + " / / "; !seen[want] {
-			t.Errorf("no tensor went through %q", want)
-		}
+		want := kind + " QUEUE / RING_" + kind + " / / "
+		check.That(t, seen[want], "no tensor went through %q", want)
 	}
 	if got := phases(events, "x"); got != "NEGOTIATE_ALLREDUCE 0 1 / " && got != "NEGOTIATE_ALLREDUCE 1 0 / " {
 		t.Errorf("a tensor that failed went through %q", got)
@@ -199,8 +194,7 @@ func TestQueueStall(t *testing.T) {
 		defer closeQueues(t, queues)
 		var tickets []ring.Ticket
 		for _, rank := range []int{0, 3} {
-			ticket, err := ring.QueueBarrier(queues[rank], "late")
-			must.OK(t, err)
+			ticket := must.Get(ring.QueueBarrier(queues[rank], "late"))(t)
 			tickets = append(tickets, ticket)
 		}
 		for range 2 {

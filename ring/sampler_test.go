@@ -44,10 +44,9 @@ func TestSamplerTakesEachSampleOnce(t *testing.T) {
 					most = max(most, len(shares[rank]))
 				}
 				got := slices.Concat(shares...)
-				if len(got) != all || all != min(batch, n-len(dealt)) || most-least > 1 || s.Dealt() != len(dealt)+all {
-					t.Fatalf("seed %d: dealt %v of a batch of %d, %d in all, after %d of %d", seed, shares, batch, all,
-						len(dealt), n)
-				}
+				must.That(t, len(got) == all && all == min(batch, n-len(dealt)) && most-least <= 1 &&
+					s.Dealt() == len(dealt)+all, "seed %d: dealt %v of a batch of %d, %d in all, after %d of %d", seed,
+					shares, batch, all, len(dealt), n)
 				if dealt = append(dealt, got...); all == 0 {
 					break
 				}

@@ -31,10 +31,9 @@ func TestSplitPlacesRanks(t *testing.T) {
 			p := parts[rank]
 			check.That(t, p.Rank() == want[0] && p.Size() == want[1] && p.Host() == comms[rank].Host(),
 				"rank %d is %d of %d on %s, want %d of %d", rank, p.Rank(), p.Size(), p.Host(), want[0], want[1])
-			if p.LocalRank() >= p.LocalSize() || p.CrossRank() >= p.CrossSize() || p.LocalSize() > p.Size() {
-				t.Errorf("rank %d: local rank %d of %d, cross rank %d of %d", rank, p.LocalRank(), p.LocalSize(),
-					p.CrossRank(), p.CrossSize())
-			}
+			check.That(t, p.LocalRank() < p.LocalSize() && p.CrossRank() < p.CrossSize() && p.LocalSize() <= p.Size(),
+				"rank %d: local rank %d of %d, cross rank %d of %d", rank, p.LocalRank(), p.LocalSize(), p.CrossRank(),
+				p.CrossSize())
 		}
 		// The parts and the whole work at the same time.
 		ringtest.All(t, 15, func(i int) error {

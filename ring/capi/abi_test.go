@@ -27,8 +27,7 @@ func TestProgramsOfTheLastReleaseStillRun(t *testing.T) {
 	if os.Getenv("UPDATE") != "" {
 		must.OK(t, os.WriteFile(abiFile, []byte(strings.Join(have, "\n")+"\n"), 0o644))
 	}
-	text, err := os.ReadFile(abiFile)
-	must.OK(t, err)
+	text := must.Get(os.ReadFile(abiFile))(t)
 	released := strings.Split(strings.TrimSpace(string(text)), "\n")
 	check.That(t, len(released) >= 100, "%s has only %d lines", abiFile, len(released))
 	for _, line := range released {
@@ -48,8 +47,7 @@ func TestProgramsOfTheLastReleaseStillRun(t *testing.T) {
 func interfaceOf(t *testing.T) (lines []string) {
 	t.Helper()
 	library := filepath.Join(bin(), "libring.so.1")
-	file, err := elf.Open(library)
-	must.OK(t, err)
+	file := must.Get(elf.Open(library))(t)
 	defer file.Close()
 	soname, err := file.DynString(elf.DT_SONAME)
 	must.That(t, err == nil && len(soname) == 1, "%v, %v", soname, err)
@@ -106,8 +104,7 @@ func layout(t *testing.T, header string) []string {
 		built).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	out, err := exec.Command(built).Output()
-	must.OK(t, err)
+	out := must.Get(exec.Command(built).Output())(t)
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 	slices.Sort(lines)
 	return slices.Compact(lines)

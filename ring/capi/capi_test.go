@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -48,9 +49,8 @@ func compile(t testing.TB, language, source string, more ...string) (program str
 		filepath.Join("testdata", source), "-o", program)
 	argv = append(argv, more...)
 	argv = append(argv, "-L", bin(), "-Wl,--as-needed", "-lring", "-lpthread", "-ldl", "-Wl,-rpath,"+bin())
-	if out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil || len(out) > 0 {
-		t.Fatalf("%s: %v\n%s", strings.Join(argv, " "), err, out)
-	}
+	out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput()
+	must.That(t, err == nil && len(out) == 0, "%s: %v\n%s", strings.Join(argv, " "), err, out)
 	return program
 }
 
@@ -65,9 +65,8 @@ func start(t testing.TB, env []string, argv ...string) (out string, state *os.Pr
 	var text bytes.Buffer
 	cmd.Stdout = &text
 	cmd.Stderr = &text
-	if err := cmd.Run(); cmd.ProcessState == nil {
-		t.Fatal(err)
-	}
+	err := cmd.Run()
+	must.That(t, cmd.ProcessState != nil, "%v", err)
 	return text.String(), cmd.ProcessState
 }
 
@@ -112,10 +111,8 @@ func TestErrors(t *testing.T) {
 			allRight(t, 1, nil, program)
 			for _, n := range []int{2, 4} {
 				out, _ := ranks(t, n, nil, program) // its last words break the job
-				if strings.Count(out, "all right") != n || strings.Contains(out, "is not so") ||
-					strings.Contains(out, "want RING") {
-					t.Errorf("%d ranks:\n%s", n, out)
-				}
+				check.That(t, strings.Count(out, "all right") == n && !strings.Contains(out, "is not so") &&
+					!strings.Contains(out, "want RING"), "%d ranks:\n%s", n, out)
 			}
 		})
 	}
@@ -124,7 +121,6 @@ func TestErrors(t *testing.T) {
 // header is the text of ring.h.
 func header(t testing.TB) string {
 	t.Helper()
-	text, err := os.ReadFile("ring.h")
-	must.OK(t, err)
+	text := must.Get(os.ReadFile("ring.h"))(t)
 	return string(text)
 }

@@ -8,7 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 )
 
@@ -25,9 +27,8 @@ func TestElastic(t *testing.T) {
 	}
 	says := func(p *lab.Program, want string) {
 		t.Helper()
-		if line, err := p.Line(); line != want {
-			t.Fatalf("a process says %q, %v, want %q", line, err, want)
-		}
+		line, err := p.Line()
+		must.That(t, line == want, "a process says %q, %v, want %q", line, err, want)
 	}
 	_, first := begin("host0")
 	says(first, "epoch 1: rank 0 of 1")
@@ -44,9 +45,8 @@ func TestElastic(t *testing.T) {
 	says(first, "all right")
 	says(third, "all right")
 	for _, p := range []*lab.Program{first, third} {
-		if line, err := p.Line(); err != io.EOF {
-			t.Errorf("after its end a process says %q, %v", line, err)
-		}
+		line, err := p.Line()
+		check.Equal(t, err, io.EOF, "after its end a process says", line)
 	}
 }
 

@@ -58,10 +58,9 @@ func TestAddresses(t *testing.T) {
 	}
 	allRight(t, 2, []string{"RING_TRANSPORT=tcp"}, compile(t, "c", "every.c", sanitized, strict), "2")
 	allRight(t, 2, nil, compile(t, "c", "threads.c", sanitized, strict))
-	if out, err := exec.Command("nm", filepath.Join(dir, "libring.so")).Output(); err != nil ||
-		!strings.Contains(string(out), "__asan_report_load") || !strings.Contains(string(out), "__ubsan_handle_") {
-		t.Errorf("the library is not sanitized: %v", err)
-	}
+	out, err := exec.Command("nm", filepath.Join(dir, "libring.so")).Output()
+	check.That(t, err == nil && strings.Contains(string(out), "__asan_report_load") &&
+		strings.Contains(string(out), "__ubsan_handle_"), "the library is not sanitized: %v", err)
 }
 
 // A program that loads the library late keeps its signals.
@@ -93,19 +92,17 @@ func TestFaulthandler(t *testing.T) {
 		out, state := start(t, nil, "/usr/bin/python3", "../python/tests/crash.py", filepath.Join(bin(), "libring.so"),
 			when)
 		status := state.Sys().(syscall.WaitStatus)
-		if !status.Signaled() || status.Signal() != syscall.SIGSEGV || !strings.Contains(out, "Segmentation fault") ||
-			!strings.Contains(out, "in crash") {
-			t.Errorf("%s: %v\n%s", when, state, out)
-		}
+		check.That(t, status.Signaled() && status.Signal() == syscall.SIGSEGV &&
+			strings.Contains(out, "Segmentation fault") && strings.Contains(out, "in crash"),
+			"%s: %v\n%s", when, state, out)
 	}
 }
 
 // The library gives out the functions of ring.h, and no other symbol.
 func TestSymbols(t *testing.T) {
 	lab.Need(t, "gcc", "nm")
-	out, err := exec.Command("nm", "-D", "--defined-only", "--without-symbol-versions",
-		filepath.Join(bin(), "libring.so")).Output()
-	must.OK(t, err)
+	out := must.Get(exec.Command("nm", "-D", "--defined-only", "--without-symbol-versions",
+		filepath.Join(bin(), "libring.so")).Output())(t)
 	var got []string
 	for line := range strings.Lines(string(out)) {
 		if words := strings.Fields(line); len(words) == 3 && words[1] != "A" { // the version's own name
@@ -127,8 +124,7 @@ func TestHeaderAlone(t *testing.T) {
 		lab.Need(t, "gcc", argv[0])
 		cmd := exec.Command(argv[0], append(argv[1:], "-Wall", "-Wextra", "-Werror", "-pedantic", "-fsyntax-only",
 			filepath.Join(bin(), "ring.h"))...)
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Errorf("%s: %v\n%s", language, err, out)
-		}
+		out, err := cmd.CombinedOutput()
+		check.That(t, err == nil, "%s: %v\n%s", language, err, out)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/files/trust"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/ring"
@@ -32,12 +33,9 @@ func TestTimelinesOfOthersAreRefused(t *testing.T) {
 		}
 		must.OK(t, err)
 		foreign := new(trust.Error)
-		if err := (&trace{}).begin(nil, path, ring.TimelineOptions{}); !errors.As(err, &foreign) {
-			t.Errorf("%s: %v", name, err)
-		}
-		if text, err := os.ReadFile(precious); err != nil || string(text) != "precious" {
-			t.Errorf("%s: the file has %q, %v", name, text, err)
-		}
+		check.Error((&trace{}).begin(nil, path, ring.TimelineOptions{})).As(t, &foreign, name)
+		text, err := os.ReadFile(precious)
+		check.That(t, err == nil && string(text) == "precious", "%s: the file has %q, %v", name, text, err)
 		must.OK(t, os.Remove(path))
 	}
 }

@@ -39,8 +39,7 @@ func BenchmarkTorchAllreduce(b *testing.B) {
 				out := strings.Join(succeed(b, nil,
 					append(args, interpreter, script(b, "bench_allreduce.py"), kind)...), "\n")
 				for _, m := range line.FindAllStringSubmatch(out, -1) {
-					us, err := strconv.ParseFloat(m[4], 64)
-					must.OK(b, err)
+					us := must.Get(strconv.ParseFloat(m[4], 64))(b)
 					name := m[1] + "-" + strings.ReplaceAll(m[2], " ", "-") + "-" + m[3]
 					times[name] = append(times[name], us)
 				}

@@ -23,9 +23,8 @@ func onTwoHosts(t *testing.T, program string, args ...string) []string {
 // wantEach fails the test unless a text stands in the lines of n ranks.
 func wantEach(t *testing.T, out, text string, n int) {
 	t.Helper()
-	if got := strings.Count(out, text); got != n {
-		t.Errorf("%q comes %d times, want %d:\n%s", text, got, n, out)
-	}
+	got := strings.Count(out, text)
+	check.That(t, got == n, "%q comes %d times, want %d:\n%s", text, got, n, out)
 }
 
 // Programs that end well with torch.distributed's backend gorun: all collectives of all types, DDP
@@ -73,9 +72,7 @@ func TestPyTorchDDPExample(t *testing.T) {
 		if right, err := strconv.ParseFloat(share[1], 64); err != nil || right < 75 {
 			t.Errorf("%s: %s%% are right", backend, share[1])
 		}
-		if losses[backend], err = strconv.ParseFloat(found[1], 64); err != nil {
-			t.Fatal(err)
-		}
+		losses[backend] = must.Get(strconv.ParseFloat(found[1], 64))(t)
 	}
 	if math.Abs(losses["gorun"]-losses["gloo"]) > 1e-3 { // after 270 steps
 		t.Errorf("losses %v", losses)
@@ -86,8 +83,7 @@ func TestPyTorchDDPExample(t *testing.T) {
 // goal is 0.9.
 func BenchmarkDDP(b *testing.B) {
 	needs(b, "torch")
-	program, err := filepath.Abs("tests/bench_ddp.py")
-	must.OK(b, err)
+	program := must.Get(filepath.Abs("tests/bench_ddp.py"))(b)
 	for _, ranks := range []string{"2", "4"} {
 		b.Run(ranks, func(b *testing.B) {
 			var gorun, gloo, alone float64
@@ -148,7 +144,5 @@ for thread in threading.enumerate():
         assert not thread.is_alive()
 assert ended == [None], ended
 `
-	if out, err := exec.CommandContext(t.Context(), interpreter, "-c", check).CombinedOutput(); err != nil {
-		t.Errorf("%v: %s", err, out)
-	}
+	must.Run(t, exec.CommandContext(t.Context(), interpreter, "-c", check))
 }

@@ -14,10 +14,8 @@ import (
 
 // The binding knows each function of ring.h, with the same number of arguments.
 func TestBindingIsTheHeaders(t *testing.T) {
-	header, err := os.ReadFile("../capi/ring.h")
-	must.OK(t, err)
-	binding, err := os.ReadFile("gorun/_ring.py")
-	must.OK(t, err)
+	header := must.Get(os.ReadFile("../capi/ring.h"))(t)
+	binding := must.Get(os.ReadFile("gorun/_ring.py"))(t)
 	functions := regexp.MustCompile(`(?m)^\w[\w ]*[ *](ring_\w+)\(([^)]*)\);`).FindAllStringSubmatch(string(header), -1)
 	must.That(t, len(functions) >= 30, "%d functions in ring.h", len(functions))
 	for _, f := range functions {
@@ -47,8 +45,6 @@ func TestBinding(t *testing.T) {
 	out := succeed(t, c, "-np", "4", "-H", "f1:2,f2:2", "--prefix", "none", interpreter, script(t, "binding.py"))
 	check.Equal(t, strings.Count(strings.Join(out, "\n"), "all right"), 4,
 		"of 4 ranks were right:", strings.Join(out, "\n"))
-	if n := strings.Count(fmt.Sprint(succeed(t, nil, "-np", "1", interpreter, script(t, "binding.py"))),
-		"all right"); n != 1 {
-		t.Error("alone it is not right")
-	}
+	n := strings.Count(fmt.Sprint(succeed(t, nil, "-np", "1", interpreter, script(t, "binding.py"))), "all right")
+	check.That(t, n == 1, "alone it is not right")
 }

@@ -67,16 +67,14 @@ func TestGPUCheckRanks(t *testing.T) {
 	standins(t)
 	t.Setenv("GPUCHECK_FAKE", "1")
 	t.Setenv("STANDIN_DIR", t.TempDir())
-	ranks, err := filepath.Abs("../../internal/tools/gpucheck/ranks.py")
-	must.OK(t, err)
-	for check, want := range map[string]string{"values-host": "calls are right, by host memory",
+	ranks := must.Get(filepath.Abs("../../internal/tools/gpucheck/ranks.py"))(t)
+	for part, want := range map[string]string{"values-host": "calls are right, by host memory",
 		"values-nccl": "calls are right, by NCCL", "dies": "the other rank was told after"} {
-		t.Run(check, func(t *testing.T) {
+		t.Run(part, func(t *testing.T) {
 			out, code := job(t, nil, "-np", "2", "--oversubscribe", "--gpus-per-rank", "none", "--prefix", "none",
-				interpreter, ranks, check)
-			if wantCode := map[bool]int{true: 128 + 9}[check == "dies"]; code != wantCode {
-				t.Errorf("exit code %d, want %d", code, wantCode)
-			}
+				interpreter, ranks, part)
+			wantCode := map[bool]int{true: 128 + 9}[part == "dies"]
+			check.Equal(t, code, wantCode, "exit code")
 			wantEach(t, out, want, 1)
 		})
 	}

@@ -75,9 +75,8 @@ func jobWithin(t testing.TB, limit time.Duration, c *lab.Cluster, args ...string
 	var text bytes.Buffer
 	cmd.Stdout = &text
 	cmd.Stderr = &text
-	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
-		t.Fatal(err)
-	}
+	err := cmd.Run()
+	must.That(t, err == nil || cmd.ProcessState != nil, "%v", err)
 	return text.String(), cmd.ProcessState.ExitCode()
 }
 
@@ -92,7 +91,6 @@ func succeed(t testing.TB, c *lab.Cluster, args ...string) []string {
 // script is the path of one of the programs in tests/.
 func script(t testing.TB, name string) string {
 	t.Helper()
-	path, err := filepath.Abs(filepath.Join("tests", name))
-	must.OK(t, err)
+	path := must.Get(filepath.Abs(filepath.Join("tests", name)))(t)
 	return path
 }

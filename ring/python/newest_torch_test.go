@@ -32,8 +32,7 @@ func TestPyTorchsTests(t *testing.T) {
 	python := newest(t)
 	for _, ranks := range []string{"2", "4"} {
 		t.Run(ranks, func(t *testing.T) {
-			text, err := os.ReadFile("testdata/torch-" + lab.TorchVersion + "-gloo.txt")
-			must.OK(t, err)
+			text := must.Get(os.ReadFile("testdata/torch-" + lab.TorchVersion + "-gloo.txt"))(t)
 			var names []string
 			for line := range strings.Lines(string(text)) {
 				name, only, found := strings.Cut(strings.TrimSpace(line), " ")

@@ -3,6 +3,8 @@ package python
 import (
 	"os/exec"
 	"testing"
+
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // Each operation, on each type and kind of shape, does what plain NumPy makes of all ranks' arrays.
@@ -15,7 +17,5 @@ func TestNumpyOperations(t *testing.T) {
 func TestImportIsLight(t *testing.T) {
 	const check = "import gorun, sys\nassert gorun.__version__ and issubclass(gorun.PeerError, gorun.GorunError)\n" +
 		"assert not {'torch', 'numpy', 'ctypes'} & set(sys.modules), sys.modules"
-	if out, err := exec.Command(interpreter, "-c", check).CombinedOutput(); err != nil {
-		t.Errorf("%v: %s", err, out)
-	}
+	must.Run(t, exec.Command(interpreter, "-c", check))
 }

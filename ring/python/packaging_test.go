@@ -153,8 +153,7 @@ func TestVersionOfTheDistribution(t *testing.T) {
 	} {
 		out, err := exec.CommandContext(t.Context(), interpreter, "-B", "-c",
 			"import sys, version; print(version.number(sys.argv[1]))", described).CombinedOutput()
-		if got := strings.TrimSpace(string(out)); err != nil || got != want {
-			t.Errorf("%s is %s, want %s (%v)", described, got, want, err)
-		}
+		got := strings.TrimSpace(string(out))
+		check.That(t, err == nil && got == want, "%s is %s, want %s (%v)", described, got, want, err)
 	}
 }

@@ -27,9 +27,8 @@ func TestLedgerSimulation(t *testing.T) {
 func resilientBits(t *testing.T, out string, ranks int) string {
 	t.Helper()
 	ends := regexp.MustCompile(`(?m)rank \d+: step (\d+, bits [0-9a-f]{16})$`).FindAllStringSubmatch(out, -1)
-	if len(ends) != ranks || slices.ContainsFunc(ends, func(end []string) bool { return end[1] != ends[0][1] }) {
-		t.Fatalf("want the same bits on %d ranks:\n%s", ranks, out)
-	}
+	must.That(t, len(ends) == ranks && !slices.ContainsFunc(ends,
+		func(end []string) bool { return end[1] != ends[0][1] }), "want the same bits on %d ranks:\n%s", ranks, out)
 	return ends[0][1]
 }
 
@@ -53,9 +52,8 @@ func trainResilient(t *testing.T, c *lab.Cluster, hosts []string, faults string,
 			want++
 		}
 	}
-	if dead := strings.Count(out, "dies: "); dead != want {
-		t.Fatalf("exit code %d, %d ranks died:\n%s", code, dead, out)
-	}
+	dead := strings.Count(out, "dies: ")
+	must.That(t, dead == want, "exit code %d, %d ranks died:\n%s", code, dead, out)
 	return out, code
 }
 
@@ -208,9 +206,8 @@ func TestResilientTrainingWithSpare(t *testing.T) {
 	}
 	want := resilientBits(t, train(""), 2)
 	out := train("await3:4:0,backward:5:1")
-	if got := resilientBits(t, out, 2); got != want {
-		t.Errorf("%s, want %s:\n%s", got, want, out)
-	}
+	got := resilientBits(t, out, 2)
+	check.That(t, got == want, "%s, want %s:\n%s", got, want, out)
 	wantEach(t, out, "receives step 5 as process 3", 1)
 }
 

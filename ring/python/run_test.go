@@ -64,16 +64,15 @@ func TestRunData(t *testing.T) {
 // A program whose standard output takes few characters shows what it can of what the ranks say.
 func TestRunShowsWhatItCan(t *testing.T) {
 	needs(t, "pickle")
-	const check = `
+	const show = `
 import io, sys
 from gorun._run import _show
 _show(io.BytesIO("f1:0: na\u00efve \u2713\n".encode()), sys.stdout)
 `
-	cmd := exec.CommandContext(t.Context(), interpreter, "-c", check)
+	cmd := exec.CommandContext(t.Context(), interpreter, "-c", show)
 	cmd.Env = append(os.Environ(), "PYTHONIOENCODING=iso-8859-1")
-	if out, err := cmd.CombinedOutput(); err != nil || string(out) != "f1:0: na\xefve ?\n" {
-		t.Errorf("%v: %q", err, out)
-	}
+	out, err := cmd.CombinedOutput()
+	check.That(t, err == nil && string(out) == "f1:0: na\xefve ?\n", "%v: %q", err, out)
 }
 
 // Of the calls between ranks only those that promise objects unpickle.

@@ -50,9 +50,8 @@ func TestTorchAlone(t *testing.T) {
 		"assert hvd.allreduce(torch.ones(3)).tolist() == [1, 1, 1] and hvd.allgather_object('x') == ['x']\n" +
 		"hvd.shutdown()\nprint('all right')"
 	cmd := exec.Command(interpreter, "-c", alone)
-	if out, err := cmd.CombinedOutput(); err != nil || string(out) != "all right\n" {
-		t.Errorf("%v: %s", err, out)
-	}
+	out, err := cmd.CombinedOutput()
+	check.That(t, err == nil && string(out) == "all right\n", "%v: %s", err, out)
 }
 
 // Horovod's own tests of its operations pass against gorun.torch under its name, but for those that
@@ -89,10 +88,8 @@ hvd.shutdown()
 		t.Errorf("nobody said that rank 1 is awaited, and where:\n%s", out)
 	}
 	text, err := os.ReadFile(trace)
-	if err != nil || !json.Valid(text) || !strings.Contains(string(text), "allreduce.traced") ||
-		!strings.Contains(string(text), "CYCLE_START") {
-		t.Errorf("the timeline is %q, %v", text, err)
-	}
+	check.That(t, err == nil && json.Valid(text) && strings.Contains(string(text), "allreduce.traced") &&
+		strings.Contains(string(text), "CYCLE_START"), "the timeline is %q, %v", text, err)
 }
 
 // A rank that raises while others are in a call is named as the cause, though they end first.
@@ -102,10 +99,9 @@ func TestRankThatRaisesIsNamed(t *testing.T) {
 	for _, how := range []string{"queue", "backend"} {
 		t.Run(how, func(t *testing.T) {
 			out, code := job(t, c, onTwoHosts(t, "raises.py", how)...)
-			if code != 1 || !strings.Contains(out, "error: rank 2 on f2 exited with code 1") ||
-				!strings.Contains(out, "ValueError: trouble of rank 2") {
-				t.Errorf("exit code %d, and rank 2 is not named:\n%s", code, out)
-			}
+			check.That(t, code == 1 && strings.Contains(out, "error: rank 2 on f2 exited with code 1") &&
+				strings.Contains(out, "ValueError: trouble of rank 2"),
+				"exit code %d, and rank 2 is not named:\n%s", code, out)
 		})
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -46,15 +47,13 @@ func TestWheel(t *testing.T) {
 	}
 	for file, want := range map[string]string{"licenses/LICENSE": "Apache License",
 		"METADATA": "takes the place of `horovod.torch`"} {
-		if text := member(file); !strings.Contains(text, want) {
-			t.Errorf("%s has no %q:\n%s", file, want, text)
-		}
+		text := member(file)
+		check.That(t, strings.Contains(text, want), "%s has no %q:\n%s", file, want, text)
 	}
 	for _, want := range []string{"Name: gorun-launcher\n", "Author: The gorun authors",
 		"Project-URL: Repository, https://"} {
-		if text := member("METADATA"); !strings.Contains(text, want) {
-			t.Errorf("the metadata have no %q:\n%s", want, text)
-		}
+		text := member("METADATA")
+		check.That(t, strings.Contains(text, want), "the metadata have no %q:\n%s", want, text)
 	}
 	env := filepath.Join(dir, "env")
 	do(interpreter, "-m", "venv", "--without-pip", "--system-site-packages", env) // for NumPy and PyTorch
@@ -71,9 +70,8 @@ func TestWheel(t *testing.T) {
 	}
 	for _, program := range []string{"binding.py", "numpy_ops.py", "torch_train.py"} {
 		out := do(gorun, "-np", "3", python, script(t, program))
-		if n := strings.Count(out, "all right"); n != 3 {
-			t.Errorf("%s: %d of 3 ranks were right:\n%s", program, n, out)
-		}
+		n := strings.Count(out, "all right")
+		check.That(t, n == 3, "%s: %d of 3 ranks were right:\n%s", program, n, out)
 	}
 	if out := do(python, "-c", "import gorun; print(gorun.run(len, ('abc',), np=2))"); !strings.Contains(out,
 		"[3, 3]") {
@@ -84,16 +82,14 @@ func TestWheel(t *testing.T) {
 		python := newest(t)
 		tree := filepath.Join(dir, "tree")
 		do(interpreter, "-m", "zipfile", "-e", wheels[0], tree)
-		const check = "import torch, torch.distributed as dist, sys\n" +
+		const reduce = "import torch, torch.distributed as dist, sys\n" +
 			"dist.init_process_group(*sys.argv[1:])\nx = torch.ones(2)\ndist.all_reduce(x)\n" +
 			"assert x[0] == 2 and dist.group.WORLD._get_backend(torch.device('cpu')).name() == 'gorun'\nprint('all " +
 			"right')"
-		for _, words := range [][]string{{"-x", "GORUN_TORCH_BACKEND=1", python, "-c", check},
-			{python, "-c", check, "gorun"}} {
-			if out := do(gorun, append([]string{"-np", "2", "-x", "PYTHONPATH=" + tree, "--prefix", "none"},
-				words...)...); strings.Count(out, "all right") != 2 {
-				t.Errorf("%v: %s", words, out)
-			}
+		for _, words := range [][]string{{"-x", "GORUN_TORCH_BACKEND=1", python, "-c", reduce},
+			{python, "-c", reduce, "gorun"}} {
+			out := do(gorun, append([]string{"-np", "2", "-x", "PYTHONPATH=" + tree, "--prefix", "none"}, words...)...)
+			check.That(t, strings.Count(out, "all right") == 2, "%v: %s", words, out)
 		}
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"testing"
 	"time"
 
@@ -30,13 +29,10 @@ func testContext(t *testing.T) context.Context {
 
 func TestJob(t *testing.T) {
 	d := ringtest.NewJob(t, 3)
-	job, err := client(t, d, 2).Job(testContext(t))
-	must.OK(t, err)
+	job := must.Get(client(t, d, 2).Job(testContext(t)))(t)
 	check.That(t, job.ID == d.ID && job.Rank == 2 && job.Size == 3 && string(job.Key) == string(d.Key),
 		"job is %+v", job)
-	if _, err := client(t, d, 3).Job(testContext(t)); err == nil || !strings.Contains(err.Error(), "token") {
-		t.Errorf("unknown token: %v", err)
-	}
+	check.Error(client(t, d, 3).Job(testContext(t))).Says(t, "token", "unknown token")
 }
 
 func TestFence(t *testing.T) {
@@ -56,14 +52,11 @@ func TestFence(t *testing.T) {
 		}
 		return nil
 	})
-	if _, err := clients[0].Fence(ctx, "ring/0/a b%", nil); err == nil || !strings.Contains(err.Error(), "already") {
-		t.Errorf("same fence again: %v", err)
-	}
+	check.Error(clients[0].Fence(ctx, "ring/0/a b%", nil)).Says(t, "already", "same fence again")
 	d.Abort(ringtest.Abort{Rank: 1, Host: "f1", Cause: "exit code 1"})
 	abort := new(boot.Abort)
-	if _, err := clients[0].Fence(ctx, "other", nil); !errors.As(err, &abort) || abort.Rank != 1 || abort.Host != "f1" {
-		t.Errorf("fence of an aborted job: %v", err)
-	}
+	_, err := clients[0].Fence(ctx, "other", nil)
+	check.That(t, errors.As(err, &abort) && abort.Rank == 1 && abort.Host == "f1", "fence of an aborted job: %v", err)
 }
 
 func TestWatchAbort(t *testing.T) {
@@ -72,17 +65,15 @@ func TestWatchAbort(t *testing.T) {
 	c := client(t, d, 0)
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
-	if a := c.WatchAbort(ended); a != nil {
-		t.Errorf("abort %v, but it was the watch that ended", a)
-	}
+	a := c.WatchAbort(ended)
+	check.That(t, a == nil, "abort %v, but it was the watch that ended", a)
 	must.OK(t, client(t, d, 1).Lost(ctx, 0, "connection closed"))
 	if a := c.WatchAbort(ctx); a == nil || a.Rank != 0 || a.Host != ringtest.Host || a.Cause != "connection closed" {
 		t.Errorf("abort is %v", a)
 	}
 	d.Close()
-	if a := c.WatchAbort(ctx); a == nil || a.Rank != -1 {
-		t.Errorf("abort is %v, want one by nobody: the agent is gone", a)
-	}
+	a = c.WatchAbort(ctx)
+	check.That(t, a != nil && a.Rank == -1, "abort is %v, want one by nobody: the agent is gone", a)
 }
 
 func TestBadAnswers(t *testing.T) {
@@ -91,12 +82,9 @@ func TestBadAnswers(t *testing.T) {
 			w.Write([]byte(body))
 		}))
 		c := boot.NewClient(server.Listener.Addr().String(), "t")
-		if _, err := c.Job(testContext(t)); err == nil {
-			t.Errorf("%s: taken for a job", name)
-		}
-		if a := c.WatchAbort(testContext(t)); a == nil || a.Rank != -1 {
-			t.Errorf("%s: abort is %v", name, a)
-		}
+		check.Error(c.Job(testContext(t))).Any(t, name, "taken for a job")
+		a := c.WatchAbort(testContext(t))
+		check.That(t, a != nil && a.Rank == -1, "%s: abort is %v", name, a)
 		c.Close()
 		server.Close()
 	}

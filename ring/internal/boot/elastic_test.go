@@ -2,7 +2,6 @@ package boot_test
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -49,12 +48,9 @@ func TestEpochs(t *testing.T) {
 			"not interrupted, or not in an epoch that is over")
 	}
 	w.End("too few slots")
-	if a := clients[1].WatchAbort(ctx); a == nil || a.Cause != "too few slots" {
-		t.Errorf("abort is %v", a)
-	}
-	if _, err := clients[0].Park(ctx, 2); !errors.As(err, new(*boot.Abort)) {
-		t.Errorf("after the last epoch: %v", err)
-	}
+	a := clients[1].WatchAbort(ctx)
+	check.That(t, a != nil && a.Cause == "too few slots", "abort is %v", a)
+	check.Error(clients[0].Park(ctx, 2)).As(t, new(*boot.Abort), "after the last epoch")
 }
 
 // An agent that lets a rank into an epoch that it was in, or as a rank that cannot be, is not
@@ -68,9 +64,8 @@ func TestBadEpochs(t *testing.T) {
 			w.Write([]byte(body))
 		}))
 		c := boot.NewClient(server.Listener.Addr().String(), "t")
-		if job, err := c.Park(testContext(t), 3); err == nil {
-			t.Errorf("%s: let into %+v", body, job)
-		}
+		job, err := c.Park(testContext(t), 3)
+		check.That(t, err != nil, "%s: let into %+v", body, job)
 		c.Close()
 		server.Close()
 	}

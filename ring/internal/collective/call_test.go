@@ -27,9 +27,8 @@ func FuzzCall(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if Encode(&c, &again); again != b {
-			t.Errorf("%x decodes to %+v, which encodes to %x", b, c, again)
-		}
+		Encode(&c, &again)
+		check.That(t, again == b, "%x decodes to %+v, which encodes to %x", b, c, again)
 		check.That(t, c.String() != "", "no text")
 	})
 }
@@ -42,18 +41,14 @@ func TestCallIsOneDescription(t *testing.T) {
 	for _, c := range calls {
 		var b flow.Sign
 		Encode(&c, &b)
-		if other, ok := seen[b]; ok {
-			t.Errorf("%+v and %+v look the same", c, other)
-		}
+		other, ok := seen[b]
+		check.That(t, !ok, "%+v and %+v look the same", c, other)
 		seen[b] = c
-		if got, err := Decode(&b); err != nil || got != c {
-			t.Errorf("%+v comes back as %+v, %v", c, got, err)
-		}
+		got, err := Decode(&b)
+		check.That(t, err == nil && got == c, "%+v comes back as %+v, %v", c, got, err)
 	}
 	var swapped flow.Sign
 	Encode(&calls[0], &swapped)
 	swapped[0], swapped[1], swapped[2], swapped[3] = swapped[3], swapped[2], swapped[1], swapped[0]
-	if _, err := Decode(&swapped); err == nil {
-		t.Error("a call in the other byte order is taken")
-	}
+	check.Error(Decode(&swapped)).Any(t, "a call in the other byte order is taken")
 }

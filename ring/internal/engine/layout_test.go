@@ -29,15 +29,12 @@ func TestLayout(t *testing.T) {
 	}
 	for name, tt := range tests {
 		l := NewLayout(tt.rank, tt.domains)
-		if l.domain != tt.domain || l.index != tt.index || l.leaders != tt.leaders {
-			t.Errorf("%s: domain %d, index %d, %d leaders, want %d, %d, %d", name, l.domain, l.index, l.leaders,
-				tt.domain, tt.index, tt.leaders)
-		}
+		check.That(t, l.domain == tt.domain && l.index == tt.index && l.leaders == tt.leaders,
+			"%s: domain %d, index %d, %d leaders, want %d, %d, %d", name, l.domain, l.index, l.leaders, tt.domain,
+			tt.index, tt.leaders)
 		check.That(t, l.Whole() == tt.whole && l.split() == tt.split && l.contiguous() == tt.contiguous,
 			"%s: whole %v, split %v, contiguous %v", name, l.Whole(), l.split(), l.contiguous())
-		if got := l.counterparts(); !slices.Equal(got, tt.counterparts) {
-			t.Errorf("%s: counterparts %v, want %v", name, got, tt.counterparts)
-		}
+		check.Slice(t, l.counterparts(), tt.counterparts, name, "counterparts")
 		for _, domain := range tt.domains {
 			for i, rank := range domain {
 				if near := l.Near(rank); near != slices.Contains(l.mine(), rank) || near && l.place(rank) != i {

@@ -22,9 +22,8 @@ func TestOnArm64(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "kernel")
 	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-o", program)
 	build.Env = append(os.Environ(), "GOOS=linux", "GOARCH=arm64", "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build the tests: %v\n%s", err, out)
-	}
+	out, err := build.CombinedOutput()
+	must.That(t, err == nil, "build the tests: %v\n%s", err, out)
 	if out, err := exec.CommandContext(t.Context(), "qemu-aarch64-static", program,
 		"-test.short").CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)

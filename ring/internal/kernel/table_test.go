@@ -2,7 +2,11 @@
 
 package kernel
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/gorun/gorun/internal/test/check"
+)
 
 // lacking reports whether a tier leaves an operation to plain Go.
 func lacking(t tier, dtype Type, op Op) bool {
@@ -22,9 +26,8 @@ func TestEveryKernelIsInTheTable(t *testing.T) {
 	for _, set := range sets(t)[1:] {
 		dst, srcs := benchArrays(2, 1<<10)
 		reached := func(what string, dtype Type, done int) {
-			if want := 1 << 10; done != want {
-				t.Errorf("%v: %s of %v reached %d of %d", set, what, dtype, done, want)
-			}
+			want := 1 << 10
+			check.That(t, done == want, "%v: %s of %v reached %d of %d", set, what, dtype, done, want)
 		}
 		for _, dtype := range types() {
 			for _, op := range ops() {

@@ -38,9 +38,8 @@ func TestCandidates(t *testing.T) {
 
 	want := []candidate{{path: soname, loaded: true}, {path: there[0]}, {path: there[3]}, {path: there[1]},
 		{path: there[2]}, {path: soname}}
-	if got := candidates(lookup, maps, glob); !slices.Equal(got, want) {
-		t.Errorf("got  %v\nwant %v", got, want)
-	}
+	got := candidates(lookup, maps, glob)
+	check.That(t, slices.Equal(got, want), "got  %v\nwant %v", got, want)
 	environ["RING_NCCL_LIB"] = "/mine.so"
 	if got := candidates(lookup, maps, glob); !slices.Equal(got, []candidate{{path: "/mine.so", must: true}}) {
 		t.Errorf("got %v where the user says where", got)

@@ -61,11 +61,9 @@ func TestRealLibrary(t *testing.T) {
 func TestRealLibraryHasAll(t *testing.T) {
 	names := regexp.MustCompile(`X\([01], (nccl\w+),`).FindAllStringSubmatch(text(t, "shim.h"), -1)
 	must.That(t, len(names) >= 20, "found %d names in shim.h", len(names))
-	f, err := elf.Open(realLibrary(t))
-	must.OK(t, err)
+	f := must.Get(elf.Open(realLibrary(t)))(t)
 	defer f.Close()
-	symbols, err := f.DynamicSymbols()
-	must.OK(t, err)
+	symbols := must.Get(f.DynamicSymbols())(t)
 	has := map[string]bool{}
 	for _, s := range symbols {
 		has[s.Name] = s.Section != elf.SHN_UNDEF
@@ -77,8 +75,7 @@ func TestRealLibraryHasAll(t *testing.T) {
 
 func text(t *testing.T, name string) string {
 	t.Helper()
-	b, err := os.ReadFile(name)
-	must.OK(t, err)
+	b := must.Get(os.ReadFile(name))(t)
 	return string(b)
 }
 
@@ -117,9 +114,8 @@ func TestOldLibrary(t *testing.T) {
 	must.OK(t, ringtest.Standins("testdata", dir, "-DSTANDIN_VERSION=21005"))
 	out := child(t, "old", "RING_NCCL_LIB="+filepath.Join(dir, "libnccl.so.2"), "RING_CUDA_LIB="+
 		filepath.Join(dir, "libcuda.so.1"), "STANDIN_DIR="+dir)
-	if want := "found NCCL 2.10.5 (" + dir + "/libnccl.so.2) scales false\n"; out != want {
-		t.Errorf("got %q, want %q", out, want)
-	}
+	want := "found NCCL 2.10.5 (" + dir + "/libnccl.so.2) scales false\n"
+	check.Equal(t, out, want, "got")
 }
 
 func old(string) error {
@@ -169,24 +165,13 @@ func TestBrokenLibraries(t *testing.T) {
 			return value, true
 		}
 	}
-	if _, err := nccl.Find(lookup("RING_NCCL_LIB", broken)); err == nil ||
-		!strings.Contains(err.Error(), "load "+broken+": ") {
-		t.Errorf("a broken file: %v", err)
-	}
-	if _, err := nccl.Find(lookup("RING_NCCL_LIB", "libc.so.6")); err == nil ||
-		!strings.Contains(err.Error(), "has no ncclGetVersion") {
-		t.Errorf("another library: %v", err)
-	}
+	check.Error(nccl.Find(lookup("RING_NCCL_LIB", broken))).Says(t, "load "+broken+": ", "a broken file")
+	check.Error(nccl.Find(lookup("RING_NCCL_LIB", "libc.so.6"))).Says(t, "has no ncclGetVersion", "another library")
 	venv := t.TempDir()
 	packages := filepath.Join(venv, "lib/python3.9/site-packages/nvidia/nccl/lib")
 	must.OK(t, os.MkdirAll(packages, 0o755))
 	must.OK(t, os.Rename(broken, filepath.Join(packages, "libnccl.so.2")))
-	if _, err := nccl.Find(lookup("VIRTUAL_ENV", venv)); err == nil ||
-		!strings.Contains(err.Error(), "load "+packages) {
-		t.Errorf("a broken wheel: %v", err)
-	}
-	if _, err := nccl.OpenGPU(lookup("RING_CUDA_LIB", "libc.so.6"), 0); err == nil ||
-		!strings.Contains(err.Error(), "the NVIDIA driver libc.so.6 has no cuInit") {
-		t.Errorf("another library as the driver: %v", err)
-	}
+	check.Error(nccl.Find(lookup("VIRTUAL_ENV", venv))).Says(t, "load "+packages, "a broken wheel")
+	check.Error(nccl.OpenGPU(lookup("RING_CUDA_LIB", "libc.so.6"), 0)).Says(t,
+		"the NVIDIA driver libc.so.6 has no cuInit", "another library as the driver")
 }

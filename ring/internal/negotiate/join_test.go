@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -35,16 +34,14 @@ func TestNotWithoutThoseWhoJoined(t *testing.T) {
 		w.submit(0, r)
 		w.cycle()
 		w.ranks[3].Join()
-		if got := names(w.cycle()); got != "" {
-			t.Fatalf("%v: %q, and rank 2 has not submitted it", r, got)
-		}
+		got := names(w.cycle())
+		must.That(t, got == "", "%v: %q, and rank 2 has not submitted it", r, got)
 		w.submit(2, r)
 		out := w.cycle()
 		joined := new(JoinedError)
-		if names(out) != "!x " || !errors.As(out.Failures[0].Err, &joined) || !strings.Contains(joined.Error(), want) ||
-			out.Failures[0].Kind != r.Kind {
-			t.Errorf("outcome %+v, want an error with %q", out, want)
-		}
+		check.That(t, names(out) == "!x " && errors.As(out.Failures[0].Err, &joined) &&
+			strings.Contains(joined.Error(), want) && out.Failures[0].Kind == r.Kind,
+			"outcome %+v, want an error with %q", out, want)
 		w.submit(0, sumOf("x", 1))
 		w.submit(2, sumOf("x", 1))
 		check.Equal(t, names(w.cycle()), "x ", "after a failure")
@@ -71,19 +68,14 @@ func TestJoinedIsNotMissing(t *testing.T) {
 	w.ranks[3].Join()
 	w.cycle()
 	n := w.ranks[2]
-	if got := n.Missing("a"); !slices.Equal(got, []int{2}) {
-		t.Errorf("missing: %v", got)
-	}
-	if got := n.NotJoined(); !slices.Equal(got, []int{0, 2}) {
-		t.Errorf("not joined: %v", got)
-	}
+	check.Slice(t, n.Missing("a"), []int{2}, "missing")
+	check.Slice(t, n.NotJoined(), []int{0, 2}, "not joined")
 	later := w.now.Add(time.Minute)
 	stalls := n.Stalled(later)
 	want := []Stall{{Request: sumOf("a", 1), Since: w.now, Missing: []int{2}, Ready: []int{0, 3}, Joined: []int{1}}}
 	must.That(t, reflect.DeepEqual(stalls, want), "stalls %+v, want %+v", stalls, want)
-	if line := stalls[0].Line(later); !strings.Contains(line, "for rank 2 (2 of 4 have submitted it, 1 joined)") {
-		t.Error(line)
-	}
+	line := stalls[0].Line(later)
+	check.That(t, strings.Contains(line, "for rank 2 (2 of 4 have submitted it, 1 joined)"), "%v", line)
 }
 
 // A rank joins with the last of its requests, not with the first megabytes of them.
@@ -123,9 +115,8 @@ func TestBadJoins(t *testing.T) {
 		w.cycle()
 		frames, rests := w.pack()
 		speak(w, (*Frame)(frames[FrameSize:]))
-		if _, err := w.step(frames, rests); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("want an error with %q, got %v", want, err)
-		}
+		_, err := w.step(frames, rests)
+		check.That(t, err != nil && strings.Contains(err.Error(), want), "want an error with %q, got %v", want, err)
 	}
 }
 
@@ -144,10 +135,7 @@ func TestJoinThatNotAllHeard(t *testing.T) {
 			must.Get(n.Step(w.now, frames, rests))(t)
 		}
 		frames, _ = w.pack()
-		if _, err := w.ranks[0].Rests(frames); err == nil ||
-			!strings.Contains(err.Error(), "rank 1 is not at the same point") {
-			t.Errorf("%s: %v", name, err)
-		}
+		check.Error(w.ranks[0].Rests(frames)).Says(t, "rank 1 is not at the same point", name)
 	}
 }
 

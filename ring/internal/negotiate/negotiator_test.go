@@ -77,10 +77,9 @@ func TestMismatch(t *testing.T) {
 				out := w.cycle()
 				must.Equal(t, names(out), "y !x ", "outcome")
 				mismatch := new(MismatchError)
-				if err := out.Failures[0].Err; !errors.As(err, &mismatch) || !strings.Contains(err.Error(), tt.want) ||
-					!strings.Contains(err.Error(), `tensor "x"`) {
-					t.Errorf("error: %v", err)
-				}
+				err := out.Failures[0].Err
+				check.That(t, errors.As(err, &mismatch) && strings.Contains(err.Error(), tt.want) &&
+					strings.Contains(err.Error(), `tensor "x"`), "error: %v", err)
 				for rank := range 3 {
 					w.submit(rank, tt.said[1])
 				}
@@ -98,9 +97,7 @@ func TestOutbox(t *testing.T) {
 		t.Errorf("second submission: %v", err)
 	}
 	box.Sent(1)
-	if err := box.Submit(sumOf("a", 1)); err == nil {
-		t.Error("a name that was sent, and is not done, was taken again")
-	}
+	check.Error(box.Submit(sumOf("a", 1))).Any(t, "a name that was sent, and is not done, was taken again")
 	box.Done("a")
 	box.Done("a")
 	box.Done("never heard of")
@@ -124,9 +121,8 @@ func TestOutbox(t *testing.T) {
 		"root 3":             {Name: "x", Kind: collective.Broadcast, Type: kernel.F32, Root: 3},
 		"root -1":            {Name: "x", Kind: collective.Broadcast, Type: kernel.F32, Root: -1},
 	} {
-		if err := box.Submit(r); err == nil || !strings.Contains(err.Error(), name) {
-			t.Errorf("want an error with %q, got %v", name, err)
-		}
+		err := box.Submit(r)
+		check.That(t, err != nil && strings.Contains(err.Error(), name), "want an error with %q, got %v", name, err)
 	}
 	check.That(t, box.InFlight() == 1 && len(box.List()) == 1,
 		"refused requests stayed: %d in flight, list %v", box.InFlight(), box.List())
@@ -141,17 +137,14 @@ func TestOutboxForgetsIdleNames(t *testing.T) {
 		box.Sent(1)
 		box.Done(name)
 	}
-	if len(box.names) > idleNames+1 || !box.names["stays"] {
-		t.Errorf("%d names are kept, %d in flight", len(box.names), box.InFlight())
-	}
+	check.That(t, len(box.names) <= idleNames+1 && box.names["stays"],
+		"%d names are kept, %d in flight", len(box.names), box.InFlight())
 }
 
 func TestConfig(t *testing.T) {
 	for _, c := range []Config{{}, {Rank: 2, Size: 2}, {Rank: -1, Size: 2}, {Size: 1, Cache: -1},
 		{Size: 1, Cache: 1 << 30}, {Size: 1, Fusion: -1}} {
-		if _, err := New(c); err == nil {
-			t.Errorf("%+v was taken", c)
-		}
+		check.Error(New(c)).Any(t, c, "was taken")
 	}
 }
 
@@ -162,10 +155,7 @@ func TestOtherSettings(t *testing.T) {
 		other.Rank = 1
 		w.ranks[1], _ = New(other)
 		frames, _ := w.pack()
-		if _, err := w.ranks[0].Rests(frames); err == nil ||
-			!strings.Contains(err.Error(), "rank 1 is not at the same point") {
-			t.Errorf("%+v: %v", other, err)
-		}
+		check.Error(w.ranks[0].Rests(frames)).Says(t, "rank 1 is not at the same point", other)
 	}
 }
 
@@ -174,9 +164,7 @@ func TestStaleFrame(t *testing.T) {
 	w := newWorld(t, 2, defaults())
 	frames, rests := w.pack()
 	must.Get(w.step(frames, rests))(t)
-	if _, err := w.step(frames, rests); err == nil {
-		t.Error("a frame was taken twice")
-	}
+	check.Error(w.step(frames, rests)).Any(t, "a frame was taken twice")
 }
 
 func TestDuplicateOverTheWire(t *testing.T) {
@@ -192,9 +180,8 @@ func TestDuplicateOverTheWire(t *testing.T) {
 		_, err := w.step(w.pack())
 		duplicate := new(DuplicateError)
 		must.That(t, errors.As(err, &duplicate) && *duplicate == (DuplicateError{Name: "x", Rank: 1}), "error: %v", err)
-		if _, again := w.step(w.pack()); again == nil || again.Error() != err.Error() {
-			t.Errorf("the next step: %v", again)
-		}
+		_, again := w.step(w.pack())
+		check.That(t, again != nil && again.Error() == err.Error(), "the next step: %v", again)
 	}
 }
 
@@ -222,10 +209,9 @@ func TestStalled(t *testing.T) {
 	}
 	expect(59 * time.Second)
 	stalls := expect(61*time.Second, "slow")
-	if got := stalls[0]; !reflect.DeepEqual(got.Ready, []int{3, 19}) || len(got.Missing) != 18 ||
-		!got.Since.Equal(start) {
-		t.Errorf("stall: %+v", got)
-	}
+	got := stalls[0]
+	check.That(t, reflect.DeepEqual(got.Ready, []int{3, 19}) && len(got.Missing) == 18 && got.Since.Equal(start),
+		"stall: %+v", got)
 	const line = `tensor "slow", allreduce sum of 12 f32, has waited 1m1s for ranks 0, 1, 2, 4, 5, 6, 7, 8 and 10 more ` +
 		`(2 of 20 have submitted it); see whether they hang or skip it`
 	check.Equal(t, stalls[0].Line(start.Add(61*time.Second)), line, "line")

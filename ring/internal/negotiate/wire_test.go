@@ -62,18 +62,16 @@ func TestRecords(t *testing.T) {
 	check.Equal(t, again, full)
 
 	for cut := range len(w.b) { // a list that is cut is noticed, unless between records
-		if part, ok := readAll(w.b[:cut]); ok && len(part) >= 6 {
-			t.Errorf("%d of %d bytes give %d records", cut, len(w.b), len(part))
-		}
+		part, ok := readAll(w.b[:cut])
+		check.That(t, !ok || len(part) < 6, "%d of %d bytes give %d records", cut, len(w.b), len(part))
 	}
 }
 
 func TestFrameHead(t *testing.T) {
 	f := new(Frame)
 	f.seal(77, make([]byte, room+5))
-	if list, rest, err := openFrame(f[:], 77); err != nil || len(list) != room || rest != 5 {
-		t.Errorf("%d bytes and %d more, %v", len(list), rest, err)
-	}
+	list, rest, err := openFrame(f[:], 77)
+	check.That(t, err == nil && len(list) == room && rest == 5, "%d bytes and %d more, %v", len(list), rest, err)
 	for want, spoil := range map[string]func(){
 		"version 1.0":           func() { f[0] = 1 },
 		"version 4.4":           func() { f[1] = 4 },
@@ -82,9 +80,8 @@ func TestFrameHead(t *testing.T) {
 	} {
 		f.seal(77, nil)
 		spoil()
-		if _, _, err := openFrame(f[:], 77); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("want an error with %q, got %v", want, err)
-		}
+		_, _, err := openFrame(f[:], 77)
+		check.That(t, err != nil && strings.Contains(err.Error(), want), "want an error with %q, got %v", want, err)
 	}
 }
 
@@ -137,10 +134,9 @@ func TestBadLists(t *testing.T) {
 		w.cycle()
 		frames, rests := w.pack()
 		(*Frame)(frames[FrameSize:]).seal(w.ranks[0].digest, list)
-		if _, err := w.step(frames, rests); err == nil || !strings.Contains(err.Error(), "rank 1") ||
-			!strings.Contains(err.Error(), want) {
-			t.Errorf("want an error of rank 1 with %q, got %v", want, err)
-		}
+		_, err := w.step(frames, rests)
+		check.That(t, err != nil && strings.Contains(err.Error(), "rank 1") && strings.Contains(err.Error(), want),
+			"want an error of rank 1 with %q, got %v", want, err)
 	}
 }
 
@@ -150,15 +146,11 @@ func TestRestThatWasNotAnnounced(t *testing.T) {
 		w := newWorld(t, 2, defaults())
 		w.submit(1, sumOf(string(long), 1))
 		frames, _ := w.pack()
-		if _, err := w.ranks[0].Step(w.now, frames, rests); err == nil ||
-			!strings.Contains(err.Error(), "others came") {
-			t.Errorf("rests %q: %v", rests, err)
-		}
+		check.Error(w.ranks[0].Step(w.now, frames, rests)).Says(t, "others came", "rests", rests)
 	}
 	w := newWorld(t, 2, defaults())
-	if _, err := w.ranks[0].Step(w.now, make([]byte, FrameSize), nil); err == nil {
-		t.Error("one frame was taken for those of two ranks")
-	}
+	check.Error(w.ranks[0].Step(w.now, make([]byte, FrameSize), nil)).Any(t,
+		"one frame was taken for those of two ranks")
 }
 
 // Any bytes from one rank are an error or a list of requests, equally on all ranks, and the
@@ -215,11 +207,9 @@ func FuzzStep(f *testing.F) {
 			ran = ran || slices.ContainsFunc(items, func(item Item) bool { return item.Name == "mine" }) ||
 				slices.ContainsFunc(out.Failures, func(f Failure) bool { return f.Name == "mine" })
 		}
-		if (says|saysThen)&joinFlag != 0 && (says|saysThen)&leaveFlag == 0 && !ran && w.ranks[0].Open("mine") {
-			t.Error("a tensor waits for a rank that has joined")
-		}
-		if e := w.ranks[1].names["mine"]; e != nil && e.open && !e.has(0) && !ran {
-			t.Error("the other rank's request is gone")
-		}
+		check.That(t, (says|saysThen)&joinFlag == 0 || (says|saysThen)&leaveFlag != 0 || ran ||
+			!w.ranks[0].Open("mine"), "a tensor waits for a rank that has joined")
+		e := w.ranks[1].names["mine"]
+		check.That(t, e == nil || !e.open || e.has(0) || ran, "the other rank's request is gone")
 	})
 }

@@ -26,8 +26,7 @@ func newWorld(t *testing.T, size int, c Config) *world {
 	for rank := range size {
 		c.Rank = rank
 		c.Size = size
-		n, err := New(c)
-		must.OK(t, err)
+		n := must.Get(New(c))(t)
 		w.ranks = append(w.ranks, n)
 		w.boxes = append(w.boxes, NewOutbox(rank, size))
 	}

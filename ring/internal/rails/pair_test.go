@@ -70,9 +70,8 @@ func TestPair(t *testing.T) {
 	for i := range others {
 		others[i].Addr = netip.AddrPortFrom(others[i].Addr.Addr().Next(), 1)
 	}
-	if got := Pair(many, others, 100); len(got) != Most {
-		t.Errorf("%d rails, want %d", len(got), Most)
-	}
+	got := Pair(many, others, 100)
+	check.That(t, len(got) == Most, "%d rails, want %d", len(got), Most)
 }
 
 // What another rank publishes may be anything.

@@ -113,15 +113,11 @@ func FuzzHeader(f *testing.F) {
 		h := decodeHeader(b)
 		var again [headerSize]byte
 		h.encode(&again)
-		if !bytes.Equal(again[:], b[:headerSize]) {
-			t.Errorf("%x becomes %x", b[:headerSize], again)
-		}
+		check.That(t, bytes.Equal(again[:], b[:headerSize]), "%x becomes %x", b[:headerSize], again)
 		if h.check(next, sent) != nil {
 			return
 		}
-		if h.size < 0 || h.size > maxSegment || h.off+uint64(h.size) < h.off || h.off+uint64(h.size) > next+maxWindow ||
-			h.ack > sent {
-			t.Errorf("%+v passes", h)
-		}
+		check.That(t, h.size >= 0 && h.size <= maxSegment && h.off+uint64(h.size) >= h.off &&
+			h.off+uint64(h.size) <= next+maxWindow && h.ack <= sent, "%+v passes", h)
 	})
 }

@@ -18,14 +18,11 @@ import (
 // other rank's.
 func connect(t *testing.T) (*secure.Conn, *net.TCPConn) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must.OK(t, err)
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
-	far, err := net.Dial("tcp", l.Addr().String())
-	must.OK(t, err)
+	far := must.Get(net.Dial("tcp", l.Addr().String()))(t)
 	t.Cleanup(func() { far.Close() })
-	near, err := l.Accept()
-	must.OK(t, err)
+	near := must.Get(l.Accept())(t)
 	c := &secure.Conn{TCPConn: near.(*net.TCPConn)}
 	must.OK(t, c.Own())
 	return c, far.(*net.TCPConn)
@@ -54,9 +51,8 @@ func await(t *testing.T, s *Stream) {
 			break
 		}
 	}
-	if _, _, err := s.Woken(fds); err != nil {
-		t.Fatal(err)
-	}
+	_, _, err := s.Woken(fds)
+	must.OK(t, err)
 }
 
 // receive receives n bytes.
@@ -76,8 +72,7 @@ func receive(t *testing.T, s *Stream, n int) {
 // A lane ends in the middle of a segment that has come over another lane meanwhile.
 func TestLaneEndsInASegmentReceivedElsewhere(t *testing.T) {
 	first, one := connect(t)
-	s, err := New(first, Config{Rails: 2, First: 0})
-	must.OK(t, err)
+	s := must.Get(New(first, Config{Rails: 2, First: 0}))(t)
 	defer s.Close()
 	second, two := connect(t)
 	must.That(t, s.Add(2, second), "no second lane")
@@ -91,9 +86,8 @@ func TestLaneEndsInASegmentReceivedElsewhere(t *testing.T) {
 	one.Close()
 	for lanes(s) > 1 {
 		await(t, s)
-		if n, err := s.Recv(make([]byte, 1)); err != unix.EAGAIN {
-			t.Fatalf("%d bytes: %v", n, err)
-		}
+		n, err := s.Recv(make([]byte, 1))
+		must.That(t, err == unix.EAGAIN, "%d bytes, %v", n, err)
 	}
 	segment(t, two, 100, 50, 50)
 	receive(t, s, 50)
@@ -120,9 +114,8 @@ func TestTheOnlyLaneIsReplaced(t *testing.T) {
 			far.Close()
 			for {
 				await(t, s)
-				if n, err := s.Recv(make([]byte, 1)); err != unix.EAGAIN {
-					t.Fatalf("%d bytes: %v", n, err)
-				}
+				n, err := s.Recv(make([]byte, 1))
+				must.That(t, err == unix.EAGAIN, "%d bytes, %v", n, err)
 				if lanes(s) == 0 {
 					break
 				}
@@ -130,12 +123,10 @@ func TestTheOnlyLaneIsReplaced(t *testing.T) {
 			if !made {
 				replace <- nil
 				await(t, s)
-				if n, err := s.Recv(make([]byte, 1)); n != 0 || err != nil {
-					t.Fatalf("%d bytes: %v", n, err)
-				}
-				if _, err := s.Send(outbox()); !errors.Is(err, unix.EPIPE) && err != io.EOF {
-					t.Fatal(err)
-				}
+				n, err := s.Recv(make([]byte, 1))
+				must.That(t, n == 0 && err == nil, "%d bytes: %v", n, err)
+				_, err = s.Send(outbox())
+				must.That(t, errors.Is(err, unix.EPIPE) || err == io.EOF, "%v", err)
 				return
 			}
 			young, near := connect(t)
@@ -156,8 +147,7 @@ func outbox() *secure.Outbox {
 // room.
 func TestKeeperEndsAWaitThatMustWatchMore(t *testing.T) {
 	first, _ := connect(t)
-	s, err := New(first, Config{Rails: 1, First: -1})
-	must.OK(t, err)
+	s := must.Get(New(first, Config{Rails: 1, First: -1}))(t)
 	defer s.Close()
 	s.Watch(nil, true, true)
 	s.mu.Lock()

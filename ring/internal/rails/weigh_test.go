@@ -22,9 +22,8 @@ func TestPick(t *testing.T) {
 			{usable: true, rate: 5e8, queued: 100 << 10}}, 1},
 		"the slower one, once that pays": {[]prospect{{usable: true, rate: 5e7},
 			{usable: true, rate: 5e8, queued: 1 << 20}}, 0},
-		"the nearer one": {[]prospect{{usable: true, trip: 2 * ms}, {usable: true, trip: ms}}, 1},
-		"one that is due": {[]prospect{{usable: true, rate: 1e8}, {usable: true, rate: 1e5, due: true}},
-			1},
+		"the nearer one":           {[]prospect{{usable: true, trip: 2 * ms}, {usable: true, trip: ms}}, 1},
+		"one that is due":          {[]prospect{{usable: true, rate: 1e8}, {usable: true, rate: 1e5, due: true}}, 1},
 		"one that is not measured": {[]prospect{{usable: true, rate: 1e8, queued: 1}, {usable: true}}, 1},
 	} {
 		check.Equal(t, pick(tc.lanes, 64<<10), tc.want, name, "lane")
@@ -174,9 +173,8 @@ func TestTrialsOfASlowLaneAreRare(t *testing.T) {
 	roads[0].meter.rate = 1e9
 	roads[1].meter.rate = 1e6
 	drive(roads, 3*time.Second, maxSegment)
-	if late := roads[1].carried / roads[1].rate; late > 0.3 {
-		t.Errorf("the slow lane has a segment %.2f of 3 s", late)
-	}
+	late := roads[1].carried / roads[1].rate
+	check.That(t, late <= 0.3, "the slow lane has a segment %.2f of 3 s", late)
 }
 
 // A lane whose trial met a cut network is tried again soon after the network is whole.

@@ -36,9 +36,8 @@ func TestLeave(t *testing.T) {
 		must.That(t, leave(), "this thread may use two processors and did not leave one")
 		left = left || processor() != here
 		var after unix.CPUSet
-		if err := unix.SchedGetaffinity(0, &after); err != nil || after != before {
-			t.Fatalf("affinity %v, before %v (%v)", after, before, err)
-		}
+		err := unix.SchedGetaffinity(0, &after)
+		must.That(t, err == nil && after == before, "affinity %v, before %v (%v)", after, before, err)
 	}
 	check.That(t, left, "100 times this thread was on the same processor after it had left it")
 }
@@ -49,9 +48,8 @@ func TestLeaveTheOnlyProcessor(t *testing.T) {
 	one.Set(int(processor()))
 	must.OK(t, unix.SchedSetaffinity(0, &one))
 	check.That(t, !leave(), "this thread left the only processor that it may use")
-	if err := unix.SchedGetaffinity(0, &after); err != nil || after != one {
-		t.Errorf("affinity %v, want %v (%v)", after, one, err)
-	}
+	err := unix.SchedGetaffinity(0, &after)
+	check.That(t, err == nil && after == one, "affinity %v, want %v (%v)", after, one, err)
 }
 
 // A rank that makes calls says on which processor, for those that wait for it there in vain.

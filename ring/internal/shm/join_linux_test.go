@@ -147,9 +147,8 @@ func TestFalseOffersAreRefused(t *testing.T) {
 	}
 	loose := looseMemory(t, probeSize, false)
 	zero := sealedZeroes(t, probeSize)
-	if _, err := openMemory([]byte(offer(procPID(), zero)), probeSize); err != nil {
-		t.Fatalf("the offers of this test are invalid: %v", err)
-	}
+	_, err = openMemory([]byte(offer(procPID(), zero)), probeSize)
+	must.OK(t, err, "the offers of this test are invalid")
 	foreign := -1
 	if os.Getuid() == 0 { // otherwise no memory of another user can be made
 		foreign = sealedZeroes(t, probeSize)
@@ -227,26 +226,22 @@ func TestExchangeFails(t *testing.T) {
 					return values, err
 				}
 			}) {
-				if j.err == nil || what == "error" && !errors.Is(j.err, cause) ||
-					!strings.Contains(j.err.Error(), name) || j.sum != "alone" {
-					t.Errorf("%s in %q: rank %d has err %v, group %s", what, name, rank, j.err, j.sum)
-				}
+				check.That(t, j.err != nil && (what != "error" || errors.Is(j.err, cause)) &&
+					strings.Contains(j.err.Error(), name) && j.sum == "alone",
+					"%s in %q: rank %d has err %v, group %s", what, name, rank, j.err, j.sum)
 			}
 		}
 	}
-	if after := held(t); after != before {
-		t.Errorf("%d files and mappings are left of %d", after, before)
-	}
+	after := held(t)
+	check.That(t, after == before, "%d files and mappings are left of %d", after, before)
 }
 
 // held counts this process's open and mapped memfds.
 func held(t *testing.T) int {
 	t.Helper()
-	maps, err := os.ReadFile("/proc/self/maps")
-	must.OK(t, err)
+	maps := must.Get(os.ReadFile("/proc/self/maps"))(t)
 	n := strings.Count(string(maps), memfdName)
-	fds, err := os.ReadDir("/proc/self/fd")
-	must.OK(t, err)
+	fds := must.Get(os.ReadDir("/proc/self/fd"))(t)
 	for _, fd := range fds {
 		if name, _ := os.Readlink("/proc/self/fd/" + fd.Name()); strings.Contains(name, memfdName) {
 			n++

@@ -33,9 +33,8 @@ func TestPartition(t *testing.T) {
 		{"no such rank", []int{0, 7, -9, 0}, [][]int{{0, 3}, {1}, {2}}},
 	}
 	for _, tt := range tests {
-		if got := partition(tt.leaders); !reflect.DeepEqual(got, tt.want) {
-			t.Errorf("%s: %v, want %v", tt.what, got, tt.want)
-		}
+		got := partition(tt.leaders)
+		check.That(t, reflect.DeepEqual(got, tt.want), "%s: %v, want %v", tt.what, got, tt.want)
 	}
 }
 

@@ -44,7 +44,6 @@ func TestLayOut(t *testing.T) {
 		}
 		check.That(t, at == uintptr(len(memory)), "%d ranks: %d of %d bytes are used", ranks, at, len(memory))
 	}
-	if size := segmentSize(64); size > 96<<20 {
-		t.Errorf("64 ranks take %d MiB", size>>20)
-	}
+	size := segmentSize(64)
+	check.That(t, size <= 96<<20, "64 ranks take %d MiB", size>>20)
 }

@@ -102,9 +102,7 @@ func TestHalvesOfASwapAreIndependent(t *testing.T) {
 		in := make([]byte, n)
 		var err error
 		if g.rank == 0 {
-			err = errors.Join(
-				g.Swap(1, 1, bytesAt(out), n, None, nil, 0),
-				g.Swap(1, None, nil, 0, 1, bytesAt(in), n))
+			err = errors.Join(g.Swap(1, 1, bytesAt(out), n, None, nil, 0), g.Swap(1, None, nil, 0, 1, bytesAt(in), n))
 		} else {
 			err = g.Swap(1, 0, bytesAt(out), n, 0, bytesAt(in), n)
 		}
@@ -127,9 +125,8 @@ func TestSmallMessagesNeedNoReader(t *testing.T) {
 			t.Error(err)
 		}
 		if g.rank > 0 {
-			if err := g.Swap(1, None, nil, 0, 0, bytesAt(word), 1); err != nil || word[0] != 0 {
-				t.Errorf("rank %d got %d, err %v", g.rank, word[0], err)
-			}
+			err := g.Swap(1, None, nil, 0, 0, bytesAt(word), 1)
+			check.That(t, err == nil && word[0] == 0, "rank %d got %d, err %v", g.rank, word[0], err)
 		}
 	})
 }
@@ -184,9 +181,8 @@ func TestSwapMismatchIsAnError(t *testing.T) {
 				check.OK(t, g.Swap(tt.signs[0], 1, bytesAt(b), tt.sent, None, nil, 0), tt.what, "the sender")
 				return
 			}
-			if err := g.Swap(tt.signs[1], None, nil, 0, 0, bytesAt(b), tt.expected); !tt.want(err) {
-				t.Errorf("%s: %v", tt.what, err)
-			}
+			err := g.Swap(tt.signs[1], None, nil, 0, 0, bytesAt(b), tt.expected)
+			check.That(t, tt.want(err), "%s: %v", tt.what, err)
 		})
 	}
 }

@@ -96,24 +96,17 @@ func BenchmarkKilledRank(b *testing.B) {
 // others read zeros and get no SIGBUS. R15 of the fault matrix.
 func TestPeerCannotTakeMemoryAway(t *testing.T) {
 	const size = 16 * probeSize
-	own, offer, err := makeMemory(size)
-	must.OK(t, err)
+	own, offer := must.GetTwo(makeMemory(size))(t)
 	defer unix.Munmap(own.bytes)
 	defer own.file.Close()
-	theirs, err := openMemory(offer, size)
-	must.OK(t, err)
+	theirs := must.Get(openMemory(offer, size))(t)
 	defer unix.Munmap(theirs)
-	peer, err := unix.Open("/proc/self/fd/"+strconv.Itoa(int(own.file.Fd())), unix.O_RDWR|unix.O_CLOEXEC, 0)
-	must.OK(t, err)
+	peer := must.Get(unix.Open("/proc/self/fd/"+strconv.Itoa(int(own.file.Fd())), unix.O_RDWR|unix.O_CLOEXEC, 0))(t)
 	defer unix.Close(peer)
 	for _, to := range []int64{0, probeSize, 2 * size} {
-		if err := unix.Ftruncate(peer, to); !errors.Is(err, unix.EPERM) {
-			t.Errorf("truncated to %d bytes: %v", to, err)
-		}
+		check.Error(unix.Ftruncate(peer, to)).Is(t, unix.EPERM, "truncated to", to, "bytes")
 	}
-	if _, err := unix.FcntlInt(uintptr(peer), unix.F_ADD_SEALS, unix.F_SEAL_WRITE); !errors.Is(err, unix.EPERM) {
-		t.Errorf("sealed once more: %v", err)
-	}
+	check.Error(unix.FcntlInt(uintptr(peer), unix.F_ADD_SEALS, unix.F_SEAL_WRITE)).Is(t, unix.EPERM, "sealed once more")
 	for i := range own.bytes {
 		own.bytes[i] = 1
 	}

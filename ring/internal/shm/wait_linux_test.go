@@ -53,9 +53,8 @@ func TestLateYieldsGiveWayToSleep(t *testing.T) {
 		if w.lent = time.Now().Add(time.Hour); w.rests() != (fair == 1) {
 			t.Errorf("%d ranks a processor: after a late yield it rests: %v", fair, w.rests())
 		}
-		if w.lent = time.Now().Add(-resting); w.rests() {
-			t.Errorf("%d ranks a processor: it rests for too long", fair)
-		}
+		w.lent = time.Now().Add(-resting)
+		check.That(t, !w.rests(), "%d ranks a processor: it rests for too long", fair)
 	}
 }
 
@@ -90,9 +89,8 @@ func TestWaited(t *testing.T) {
 		}
 		check.OK(t, g.Barrier(7))
 		check.That(t, g.rank != 0 || g.Waited(), "a rank has slept in a call, and does not know it")
-		if g.Announce(3, 7); g.Waited() {
-			t.Error("a rank has waited before its call")
-		}
+		g.Announce(3, 7)
+		check.That(t, !g.Waited(), "a rank has waited before its call")
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/ring/internal/collective"
 )
 
@@ -21,9 +22,8 @@ func TestStalledCallIsReportedOnce(t *testing.T) {
 	}
 	var w Watch
 	for turn := uint64(1); turn < 100; turn++ { // no call lasts long
-		if news, report := w.Sample(at(2*turn-1, turn, true)); news != nil || report {
-			t.Fatalf("call %d: %v, %v", turn, news, report)
-		}
+		news, report := w.Sample(at(2*turn-1, turn, true))
+		must.That(t, news == nil && !report, "call %d: %v, %v", turn, news, report)
 	}
 	var told []int
 	for sample := 1; sample <= 10*Samples; sample++ {
@@ -43,9 +43,8 @@ func TestStalledCallIsReportedOnce(t *testing.T) {
 			"sample %d: published %v, want %v", sample, news, want)
 	}
 	check.That(t, len(told) == 1 && told[0] == Samples+graceSamples+1, "reported at samples %v", told)
-	if news, report := w.Sample(at(201, 101, false)); news != nil || report {
-		t.Errorf("when it is over: %v, %v", news, report)
-	}
+	news, report := w.Sample(at(201, 101, false))
+	check.That(t, news == nil && !report, "when it is over: %v, %v", news, report)
 	if news, _ := w.Sample(at(201, 101, false)); news == nil || news.In || news.Stalled {
 		t.Errorf("after it is over: %v", news)
 	}

@@ -58,9 +58,8 @@ func TestLateRankIsNotInDoubt(t *testing.T) {
 					n.Run(receiving(mine, 1, back)),
 				)
 			})
-			if err := errors.Join(errs...); err != nil || string(got) != "hello" {
-				t.Fatalf("round %d: got %q, error %v", round, got, err)
-			}
+			err := errors.Join(errs...)
+			must.That(t, err == nil && string(got) == "hello", "round %d: got %q, error %v", round, got, err)
 		}
 	})
 }

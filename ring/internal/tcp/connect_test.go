@@ -47,41 +47,26 @@ func TestConnectErrors(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(why)
 	for _, other := range []int{0, 2} {
-		if err := meet(t, 1, nobody).Connect(ctx, []int{other}); err != why {
-			t.Errorf("cancelled: %v, want the cause", err)
-		}
+		err := meet(t, 1, nobody).Connect(ctx, []int{other})
+		check.That(t, err == why, "cancelled: %v, want the cause", err)
 	}
 	for _, other := range []int{-1, 1, 3} {
-		if err := meet(t, 1, nobody).Connect(short(), []int{other}); err == nil {
-			t.Errorf("rank 1 of 3 is linked to rank %d", other)
-		}
-		if err := meet(t, 1, nobody).Run(&flow.Flow{Sign: new(flow.Sign), To: other,
-			From: flow.None}); (err == nil) != (other == flow.None) {
-			t.Errorf("rank 1 of 3 sends to rank %d: %v", other, err)
-		}
+		check.Error(meet(t, 1, nobody).Connect(short(), []int{other})).Any(t, "rank 1 of 3 is linked to rank", other)
+		err := meet(t, 1, nobody).Run(&flow.Flow{Sign: new(flow.Sign), To: other, From: flow.None})
+		check.That(t, (err == nil) == (other == flow.None), "rank 1 of 3 sends to rank %d: %v", other, err)
 	}
 }
 
 func TestMeetErrors(t *testing.T) {
 	n := open(t, 1)
-	if err := n.Run(&flow.Flow{To: flow.None, From: flow.None}); err == nil {
-		t.Error("ran before the ranks met")
-	}
-	if err := n.Connect(testContext(t), nil); err == nil {
-		t.Error("connected before the ranks met")
-	}
-	if err := n.Meet(identity(0, 2), make([]secure.Peer, 1)); err == nil {
-		t.Error("met 1 rank of 2")
-	}
+	check.Error(n.Run(&flow.Flow{To: flow.None, From: flow.None})).Any(t, "ran before the ranks met")
+	check.Error(n.Connect(testContext(t), nil)).Any(t, "connected before the ranks met")
+	check.Error(n.Meet(identity(0, 2), make([]secure.Peer, 1))).Any(t, "met 1 rank of 2")
 	check.OK(t, n.Meet(identity(0, 1), make([]secure.Peer, 1)))
-	if err := n.Meet(identity(0, 1), make([]secure.Peer, 1)); err == nil {
-		t.Error("met twice")
-	}
+	check.Error(n.Meet(identity(0, 1), make([]secure.Peer, 1))).Any(t, "met twice")
 	for _, stripes := range []int{-1, 0, secure.MaxStripes + 1} {
-		if _, err := Listen(testContext(t), []netip.Addr{loopback()},
-			Config{Config: secure.Config{Stripes: stripes}}); err == nil {
-			t.Errorf("%d stripes", stripes)
-		}
+		check.Error(Listen(testContext(t), []netip.Addr{loopback()},
+			Config{Config: secure.Config{Stripes: stripes}})).Any(t, stripes, "stripes")
 	}
 }
 
@@ -142,8 +127,7 @@ func TestManyGoodAddresses(t *testing.T) {
 	must.That(t, len(one.Addrs()) >= 2, "listens on %v", one.Addrs())
 	zero := open(t, 1)
 	addrs := [][]netip.AddrPort{zero.Addrs(), one.Addrs()}
-	must.OK(t, errors.Join(one.Meet(identity(1, 2), peersAt(addrs)),
-		zero.Meet(identity(0, 2), peersAt(addrs))))
+	must.OK(t, errors.Join(one.Meet(identity(1, 2), peersAt(addrs)), zero.Meet(identity(0, 2), peersAt(addrs))))
 	linkUp(t, []*Net{zero, one})
 	run(t, []*Net{zero, one}, []*flow.Flow{exchange(1, payload(10), make([]byte, 10)),
 		exchange(0, payload(10), make([]byte, 10))})
@@ -158,9 +142,7 @@ func TestListen(t *testing.T) {
 			t.Errorf("listens on %s", all)
 		}
 	}
-	if _, err := Listen(ctx, nil, cfg); err == nil {
-		t.Error("listens nowhere")
-	}
+	check.Error(Listen(ctx, nil, cfg)).Any(t, "listens nowhere")
 	// An address for documentation: no host has it.
 	foreign := netip.MustParseAddr("192.0.2.1")
 	n, err := Listen(ctx, []netip.Addr{foreign}, cfg)

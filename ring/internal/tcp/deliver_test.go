@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/net/secure"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -28,9 +29,8 @@ func TestDeliverPastANote(t *testing.T) {
 			n.Deliver()
 			return errors.Join(err, n.Close())
 		})
-		if err := errors.Join(errs...); err != nil || !bytes.Equal(in, out) {
-			t.Errorf("received other bytes, %v", err)
-		}
+		err := errors.Join(errs...)
+		check.That(t, err == nil && bytes.Equal(in, out), "received other bytes, %v", err)
 	})
 }
 
@@ -49,9 +49,8 @@ func TestNoteToARankThatHasLeft(t *testing.T) {
 			must.OK(t, nets[1].sendNote(nets[1].links[0], f))
 			time.Sleep(10 * time.Millisecond)
 		}
-		if err := nets[1].Run(f); err != nil || !bytes.Equal(in, out) {
-			t.Errorf("received other bytes, %v", err)
-		}
+		err := nets[1].Run(f)
+		check.That(t, err == nil && bytes.Equal(in, out), "received other bytes, %v", err)
 		closedBy(t, "one flow more", nets[1].Run(f), 0)
 	})
 }

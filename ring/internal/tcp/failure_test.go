@@ -103,12 +103,8 @@ func TestInterruptWhileJoining(t *testing.T) {
 			done := started(func() error { return call(n) })
 			time.Sleep(rand.N(20 * time.Millisecond)) // any moment will do
 			n.Interrupt()
-			if err := within(t, soon, what, done); err != ErrInterrupted {
-				t.Errorf("%s: %v", what, err)
-			}
-			if err := call(n); err != ErrInterrupted {
-				t.Errorf("%s, later: %v", what, err)
-			}
+			check.Equal(t, within(t, soon, what, done), ErrInterrupted, what)
+			check.Equal(t, call(n), ErrInterrupted, what, "later")
 		}
 	}
 }
@@ -125,9 +121,7 @@ func TestInterruptSender(t *testing.T) {
 		time.Sleep(tick / 10) // the sockets fill up meanwhile, or not
 		start := time.Now()
 		nets[0].Interrupt()
-		if err := within(t, soon, "the flow", done); err != ErrInterrupted {
-			t.Error(err)
-		}
+		check.Equal(t, within(t, soon, "the flow", done), ErrInterrupted)
 		best = min(best, time.Since(start))
 	}
 	check.That(t, best <= tick/4, "took %v at best", best)
@@ -139,9 +133,7 @@ func TestInterruptIsNotHeard(t *testing.T) {
 	linkUp(t, nets)
 	waiting := started(func() error { return nets[1].Run(exchange(0, nil, make([]byte, 1))) })
 	nets[0].Interrupt()
-	if err := nets[0].Run(exchange(1, nil, nil)); err != ErrInterrupted {
-		t.Errorf("an interrupted rank runs: %v", err)
-	}
+	check.Equal(t, nets[0].Run(exchange(1, nil, nil)), ErrInterrupted, "an interrupted rank runs")
 	select {
 	case err := <-waiting:
 		t.Errorf("the other one: %v", err)
@@ -163,7 +155,6 @@ func TestLastWords(t *testing.T) {
 	l := n.links[0]
 	s.begin(exchange(0, payload(100), nil), l, l)
 	n.Interrupt() // as if right after the flow began
-	if err := n.verdict(s.run(nil)); !errors.As(err, new(*SignError)) {
-		t.Errorf("%v, want its other sign", err)
-	}
+	err := n.verdict(s.run(nil))
+	check.That(t, errors.As(err, new(*SignError)), "%v, want its other sign", err)
 }

@@ -104,9 +104,8 @@ func TestRailIsCut(t *testing.T) {
 	hosts := []*lab.Host{c.Host("f1"), c.Host("f2")}
 	command := func(argv ...string) {
 		t.Helper()
-		if out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
-			t.Fatalf("%q: %v: %s", argv, err, out)
-		}
+		out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput()
+		must.That(t, err == nil, "%q: %v: %s", argv, err, out)
 	}
 	on := func(host int, argv ...string) {
 		t.Helper()
@@ -127,8 +126,7 @@ func TestRailIsCut(t *testing.T) {
 	var ranks [2]*lab.Program
 	hear := func(rank int, begin string) string {
 		t.Helper()
-		line, err := ranks[rank].Hear(begin)
-		must.OK(t, err)
+		line := must.Get(ranks[rank].Hear(begin))(t)
 		return strings.TrimPrefix(line, begin)
 	}
 	var at [2]string
@@ -142,8 +140,7 @@ func TestRailIsCut(t *testing.T) {
 	}
 
 	sent := func(name string) int {
-		text, err := c.On(t.Context(), "f1", "cat", "/proc/net/dev").Output()
-		must.OK(t, err)
+		text := must.Get(c.On(t.Context(), "f1", "cat", "/proc/net/dev").Output())(t)
 		for line := range strings.Lines(string(text)) {
 			if fields := strings.Fields(line); len(fields) > 9 && fields[0] == name+":" {
 				n, _ := strconv.Atoi(fields[9])

@@ -14,11 +14,9 @@ import (
 
 func TestCongestion(t *testing.T) {
 	lab.NeedKernel(t, "TCP_CONGESTION of three letters")
-	system, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	must.OK(t, err)
+	system := must.Get(unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0))(t)
 	defer unix.Close(system)
-	normal, err := unix.GetsockoptString(system, unix.IPPROTO_TCP, unix.TCP_CONGESTION)
-	must.OK(t, err)
+	normal := must.Get(unix.GetsockoptString(system, unix.IPPROTO_TCP, unix.TCP_CONGESTION))(t)
 	for asked, want := range map[string]string{"": "reno", "reno": "reno", normal: normal} {
 		nets := meetAll(t, 2, func(int) *Net {
 			return openWith(t, secure.Config{Stripes: 2, Congestion: asked})
@@ -26,8 +24,7 @@ func TestCongestion(t *testing.T) {
 		linkUp(t, nets)
 		for rank, n := range nets {
 			for _, s := range n.links[1-rank].conns {
-				got, err := unix.GetsockoptString(s.(socket).FD, unix.IPPROTO_TCP, unix.TCP_CONGESTION)
-				must.OK(t, err)
+				got := must.Get(unix.GetsockoptString(s.(socket).FD, unix.IPPROTO_TCP, unix.TCP_CONGESTION))(t)
 				check.Equal(t, got, want, "asked for", asked, "on loopback")
 			}
 		}

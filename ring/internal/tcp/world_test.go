@@ -43,13 +43,11 @@ func open(t testing.TB, stripes int, addrs ...netip.Addr) *Net {
 
 func openWith(t testing.TB, cfg secure.Config, addrs ...netip.Addr) *Net {
 	t.Helper()
-	kernels, err := kernel.Detect("")
-	must.OK(t, err)
+	kernels := must.Get(kernel.Detect(""))(t)
 	if len(addrs) == 0 {
 		addrs = []netip.Addr{loopback()}
 	}
-	n, err := Listen(testContext(t), addrs, Config{Config: cfg, Kernels: kernels})
-	must.OK(t, err)
+	n := must.Get(Listen(testContext(t), addrs, Config{Config: cfg, Kernels: kernels}))(t)
 	t.Cleanup(func() { n.Close() })
 	return n
 }
@@ -170,12 +168,10 @@ func rankTwo(t testing.TB, stripes int) *Net {
 // dialAs makes the connections of another rank of 3 to rank 2. They close with the test.
 func dialAs(t testing.TB, n *Net, rank, stripes int) []*secure.Conn {
 	t.Helper()
-	e, err := secure.Listen(testContext(t), []netip.Addr{loopback()}, secure.Config{Stripes: stripes})
-	must.OK(t, err)
+	e := must.Get(secure.Listen(testContext(t), []netip.Addr{loopback()}, secure.Config{Stripes: stripes}))(t)
 	t.Cleanup(e.Close)
 	must.OK(t, e.Meet(identity(rank, 3), peersAt([][]netip.AddrPort{nil, nil, n.Addrs()})))
-	conns, err := e.Dial(testContext(t), 2)
-	must.OK(t, err)
+	conns := must.Get(e.Dial(testContext(t), 2))(t)
 	for _, c := range conns {
 		t.Cleanup(func() { c.Close() })
 	}

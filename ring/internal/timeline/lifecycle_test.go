@@ -19,25 +19,21 @@ import (
 
 func TestStartAndStop(t *testing.T) {
 	tl := New()
-	if err := tl.Stop(); err != nil || tl.On() {
-		t.Errorf("stop before any start: %v, on: %v", err, tl.On())
-	}
+	err := tl.Stop()
+	check.That(t, err == nil && !tl.On(), "stop before any start: %v, on: %v", err, tl.On())
 	allreduce(tl, "nobody listens")
 	var first, second bytes.Buffer
 	for _, out := range []*bytes.Buffer{&first, &second} {
 		must.OK(t, tl.Start(out, Options{}))
-		if err := tl.Start(io.Discard, Options{}); !errors.Is(err, ErrRunning) || !tl.On() {
-			t.Errorf("second start: %v, on: %v", err, tl.On())
-		}
+		err := tl.Start(io.Discard, Options{})
+		check.That(t, errors.Is(err, ErrRunning) && tl.On(), "second start: %v, on: %v", err, tl.On())
 		allreduce(tl, "x")
-		if err := tl.Stop(); err != nil || tl.On() {
-			t.Fatalf("stop: %v, on: %v", err, tl.On())
-		}
+		err = tl.Stop()
+		must.That(t, err == nil && !tl.On(), "stop: %v, on: %v", err, tl.On())
 		allreduce(tl, "x")
 		all := parse(t, out.Bytes())
-		if begins, dropped := nest(t, all); begins != begun || dropped != 0 {
-			t.Errorf("%d begins, %d dropped", begins, dropped)
-		}
+		begins, dropped := nest(t, all)
+		check.That(t, begins == begun && dropped == 0, "%d begins, %d dropped", begins, dropped)
 		check.That(t, all[3].Args["sort_index"] == 1.0 && !strings.Contains(out.String(), "CYCLE_START"),
 			"events: %v", all)
 	}
@@ -56,8 +52,7 @@ func TestAppend(t *testing.T) {
 		allreduce(tl, "x")
 		allreduce(tl, fmt.Sprintf("y%d", round))
 		must.OK(t, tl.Stop())
-		text, err := os.ReadFile(file.Name())
-		must.OK(t, err)
+		text := must.Get(os.ReadFile(file.Name()))(t)
 		all := parse(t, text)
 		rows := 0
 		for _, r := range all {
@@ -69,9 +64,8 @@ func TestAppend(t *testing.T) {
 			t.Errorf("round %d: %d begins in %d rows", round, begins, rows)
 		}
 	}
-	if err := tl.Start(new(bytes.Buffer), Options{Append: true}); err == nil || tl.On() {
-		t.Errorf("appended to what cannot seek: %v", err)
-	}
+	err = tl.Start(new(bytes.Buffer), Options{Append: true})
+	check.That(t, err != nil && !tl.On(), "appended to what cannot seek: %v", err)
 }
 
 // One goroutine starts and stops while others record events. Every trace is complete.
@@ -122,14 +116,11 @@ func TestWriterFails(t *testing.T) {
 		allreduce(tl, "x")
 	}
 	err := tl.Stop()
-	if want := fmt.Sprintf("timeline: %d events are lost", 1000*(2+2*begun)); !errors.Is(err, io.ErrShortWrite) ||
-		!strings.Contains(err.Error(), want) {
-		t.Errorf("stop: %v, want %s", err, want)
-	}
+	want := fmt.Sprintf("timeline: %d events are lost", 1000*(2+2*begun))
+	check.That(t, errors.Is(err, io.ErrShortWrite) && strings.Contains(err.Error(), want),
+		"stop: %v, want %s", err, want)
 	check.That(t, bad.asked == 1, "the writer was asked %d times", bad.asked)
-	if err := tl.Start(new(bytes.Buffer), Options{Append: true}); err == nil {
-		t.Error("appended to a trace that was not finished")
-	}
+	check.Error(tl.Start(new(bytes.Buffer), Options{Append: true})).Any(t, "appended to a trace that was not finished")
 	var out bytes.Buffer
 	must.OK(t, tl.Start(&out, Options{}))
 	must.OK(t, tl.Stop())
@@ -151,9 +142,8 @@ func TestBounds(t *testing.T) {
 		s.take(event{kind: beginNest, tensor: "1", name: "DEEP"})
 	}
 	s.finish()
-	if begins, dropped := nest(t, parse(t, out.Bytes())); begins != maxDepth || dropped != 10+5 {
-		t.Errorf("%d begins, %d dropped", begins, dropped)
-	}
+	begins, dropped := nest(t, parse(t, out.Bytes()))
+	check.That(t, begins == maxDepth && dropped == 10+5, "%d begins, %d dropped", begins, dropped)
 }
 
 func FuzzText(f *testing.F) {
@@ -162,9 +152,8 @@ func FuzzText(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		var got string
-		if err := json.Unmarshal(appendString(nil, s), &got); err != nil || got != string([]rune(s)) {
-			t.Errorf("%q becomes %q, %v", s, got, err)
-		}
+		err := json.Unmarshal(appendString(nil, s), &got)
+		check.That(t, err == nil && got == string([]rune(s)), "%q becomes %q, %v", s, got, err)
 	})
 }
 

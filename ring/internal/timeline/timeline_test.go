@@ -26,9 +26,8 @@ type record struct {
 func parse(t *testing.T, text []byte) []record {
 	t.Helper()
 	var all []record
-	if err := json.Unmarshal(text, &all); err != nil {
-		t.Fatalf("%v in:\n%s", err, text)
-	}
+	err := json.Unmarshal(text, &all)
+	must.That(t, err == nil, "%v in:\n%s", err, text)
 	return all
 }
 
@@ -46,9 +45,8 @@ func nest(t *testing.T, all []record) (begins, dropped int) {
 		switch names := open[r.PID]; r.Ph {
 		case "B":
 			begins++
-			if top := strings.HasPrefix(r.Name, "NEGOTIATE_") || r.Name == "ALLREDUCE"; top && len(names) > 0 {
-				t.Fatalf("event %d: %s begins inside %v", i, r.Name, names)
-			}
+			top := strings.HasPrefix(r.Name, "NEGOTIATE_") || r.Name == "ALLREDUCE"
+			must.That(t, !top || len(names) == 0, "event %d: %s begins inside %v", i, r.Name, names)
 			open[r.PID] = append(names, r.Name)
 		case "E":
 			must.That(t, len(names) != 0 && names[len(names)-1] == r.Name,
@@ -161,9 +159,8 @@ func TestCutAnywhere(t *testing.T) {
 	}
 	check.That(t, len(out.chunks) >= 4, "all was written in %d pieces", len(out.chunks))
 	whole := parse(t, text)
-	if begins, _ := nest(t, whole); begins != 300*begun {
-		t.Errorf("%d begins, want %d", begins, 300*begun)
-	}
+	begins, _ := nest(t, whole)
+	check.That(t, begins == 300*begun, "%d begins, want %d", begins, 300*begun)
 
 	lines := bytes.SplitAfter(text, []byte("}"))
 	var part []byte
@@ -172,9 +169,8 @@ func TestCutAnywhere(t *testing.T) {
 		part = append(part, line...)
 		if bytes.Count(part, []byte("{")) == bytes.Count(part, []byte("}")) {
 			cuts++
-			if got := parse(t, append(bytes.Clone(part), ']')); len(got) != cuts {
-				t.Errorf("%d events in what is cut after %d", len(got), cuts)
-			}
+			got := parse(t, append(bytes.Clone(part), ']'))
+			check.That(t, len(got) == cuts, "%d events in what is cut after %d", len(got), cuts)
 		}
 	}
 }
