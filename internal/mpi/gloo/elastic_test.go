@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/fake"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
@@ -169,9 +170,8 @@ func reborn(w *world, rank int) chan string {
 
 func wantParks(t *testing.T, m *member, want ...int) {
 	t.Helper()
-	if parks, _ := m.heard(); !slices.Equal(parks, want) {
-		t.Errorf("it parked after %v, want %v", parks, want)
-	}
+	parks, _ := m.heard()
+	check.That(t, slices.Equal(parks, want), "it parked after %v, want %v", parks, want)
 }
 
 // Processes go from epoch to epoch: one comes, one goes, and the numbers of those that stay change.
@@ -218,9 +218,7 @@ func TestElasticEpochs(t *testing.T) {
 	b.letIn(2, 0, 3)
 	c.letIn(2, 2, 3)
 	for i, want := range []string{"200 0,3,0,3,0,1 <nil>", "200 0,3,0,3,0,1 <nil>", "200 1,3,1,3,0,1 <nil>"} {
-		if got := <-answers[i]; got != want {
-			t.Errorf("answer %d: %s, want %s", i, got, want)
-		}
+		check.Equal(t, <-answers[i], want, "answer", i)
 	}
 	wantParks(t, a, 0, 1)
 	if got := <-reborn(w, 0); got != "200 0,3,0,3,0,1 <nil>" { // the answer was lost
@@ -236,17 +234,14 @@ func TestElasticEpochs(t *testing.T) {
 	b.letIn(3, 0, 2)
 	c.letIn(3, 1, 2)
 	for i, want := range []string{"200 0,2,0,2,0,1 <nil>", "200 1,2,1,2,0,1 <nil>"} {
-		if got := <-answers[i]; got != want {
-			t.Errorf("answer %d: %s, want %s", i, got, want)
-		}
+		check.Equal(t, <-answers[i], want, "answer", i)
 	}
 	must.OK(t, w.rendezvous(3, atOnce))
 	if _, _, err := w.ask(0, "DELETE", "/cross_0/0", nil); err != nil { // once is enough
 		t.Error(err)
 	}
-	if _, joins := b.heard(); !slices.Equal(joins, []int{1, 2, 3}) {
-		t.Errorf("it joined %v", joins)
-	}
+	_, joins := b.heard()
+	check.That(t, slices.Equal(joins, []int{1, 2, 3}), "it joined %v", joins)
 }
 
 // A process whose epoch never begins finds no other; one that asks for an epoch after the job's end
@@ -262,9 +257,8 @@ func TestElasticEnds(t *testing.T) {
 		w.mustAsk(t, rank, "PUT", "/global/rank_"+addressOf(rank), nil)
 	}
 	late.letIn(2, 0, 2)
-	if status, _, err := w.ask(0, "GET", "/global/rank_1", nil); status != 500 || err != nil {
-		t.Errorf("a question in an epoch that has passed: %d, %v", status, err)
-	}
+	status, _, err := w.ask(0, "GET", "/global/rank_1", nil)
+	check.That(t, status == 500 && err == nil, "a question in an epoch that has passed: %d, %v", status, err)
 	left.letIn(1, 1, 2)
 	answer := reborn(w, 1)
 	lab.Until(t, "the question for the next epoch", func() bool { parks, _ := left.heard(); return len(parks) == 2 })
@@ -274,9 +268,7 @@ func TestElasticEnds(t *testing.T) {
 		t.Errorf("answered %s at once: gorun has no time to end it", got)
 	case <-time.After(removeTime / 2):
 	}
-	if got := <-answer; got != "200 -1,-1,-1,-1,-1,-1 <nil>" {
-		t.Errorf("at the job's end: %s", got)
-	}
+	check.Equal(t, <-answer, "200 -1,-1,-1,-1,-1,-1 <nil>", "at the job's end")
 }
 
 // A process that goes on asking in an epoch that it leaves harms nobody.

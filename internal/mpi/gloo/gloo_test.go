@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/fake"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -64,9 +65,8 @@ func newWorld(t testing.TB, size, perHost int) *world {
 // mustAsk makes a request that must succeed.
 func (w *world) mustAsk(t *testing.T, rank int, method, path string, body []byte) {
 	t.Helper()
-	if status, _, err := w.ask(rank, method, path, body); err != nil || status != http.StatusOK {
-		t.Fatalf("%s %s by rank %d: %d, %v", method, path, rank, status, err)
-	}
+	status, _, err := w.ask(rank, method, path, body)
+	must.That(t, err == nil && status == http.StatusOK, "%s %s by rank %d: %d, %v", method, path, rank, status, err)
 }
 
 // record is the address at which rank awaits peer, of IPv4, IPv6 or an unknown family. Bytes
@@ -223,9 +223,7 @@ func TestRendezvous(t *testing.T) {
 		t.Run(fmt.Sprintf("%d ranks, %d a host", tc[0], tc[1]), func(t *testing.T) {
 			w := newWorld(t, tc[0], tc[1])
 			for round := range 1 + 32/tc[0] {
-				if err := w.rendezvous(round, atOnce); err != nil {
-					t.Fatalf("round %d: %v", round, err)
-				}
+				must.OK(t, w.rendezvous(round, atOnce), "round", round)
 			}
 		})
 	}
@@ -238,9 +236,8 @@ func TestNobodyPolls(t *testing.T) {
 		return time.Duration(rank) * 30 * time.Millisecond
 	}))
 	pairs := int64(8*7 + 2*4*3 + 4*2*1)
-	if got := w.polls.Load(); got != pairs {
-		t.Errorf("%d questions for addresses before they were there, for %d pairs", got-pairs, pairs)
-	}
+	got := w.polls.Load()
+	check.That(t, got == pairs, "%d questions for addresses before they were there, for %d pairs", got-pairs, pairs)
 }
 
 // BenchmarkRendezvous makes all ranks of a job connect, again and again.

@@ -287,7 +287,7 @@ func (r *Rank) get(ctx context.Context, name, key string, wait func()) (a answer
 	}
 	if isRank {
 		a.records = size - 1
-		value.checking.Do(func() { value.damage = check(value.value, size-1) })
+		value.checking.Do(func() { value.damage = checkRecords(value.value, size-1) })
 	}
 	return a, value.damage == nil, value.damage
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/fake"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -46,9 +47,8 @@ func TestRefusals(t *testing.T) {
 		{"GET", "/a/b/c", nil, 400},
 		{"GET", "global/0", nil, 400},
 	} {
-		if got, _, err := w.ask(0, tc.method, tc.path, tc.body); err != nil || got != tc.want {
-			t.Errorf("%s %s: %d, %v; want %d", tc.method, tc.path, got, err, tc.want)
-		}
+		got, _, err := w.ask(0, tc.method, tc.path, tc.body)
+		check.That(t, err == nil && got == tc.want, "%s %s: %d, %v; want %d", tc.method, tc.path, got, err, tc.want)
 	}
 }
 
@@ -76,21 +76,17 @@ func FuzzRecords(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if packed, err := pack(data); err == nil {
 			n := len(data) / recordSize
-			must.OK(t, check(packed, n))
+			must.OK(t, checkRecords(packed, n))
 			back := unpack(nil, packed)
-			if len(back) != len(data) {
-				t.Fatalf("%d bytes became %d", len(data), len(back))
-			}
+			must.That(t, len(back) == len(data), "%d bytes became %d", len(data), len(back))
 			for i := range n {
 				b := back[i*recordSize:][:recordSize]
-				if a := data[i*recordSize:][:recordSize]; meaning(a) != meaning(b) {
-					t.Errorf("%x became %x", a, b)
-				}
+				a := data[i*recordSize:][:recordSize]
+				check.That(t, meaning(a) == meaning(b), "%x became %x", a, b)
 			}
 		}
-		if check(data, 3) == nil && len(unpack(nil, data)) != 3*recordSize {
-			t.Errorf("%x is not 3 records", data)
-		}
+		check.That(t, checkRecords(data, 3) != nil || len(unpack(nil, data)) == 3*recordSize,
+			"%x is not 3 records", data)
 	})
 }
 
@@ -116,31 +112,24 @@ func TestStrangers(t *testing.T) {
 	answer := func(conn net.Conn, limit time.Duration) string {
 		_ = conn.SetReadDeadline(time.Now().Add(limit))
 		text, err := io.ReadAll(conn)
-		if timeout, is := err.(net.Error); is && timeout.Timeout() {
-			t.Errorf("no end within %v", limit)
-		}
+		timeout, is := err.(net.Error)
+		check.That(t, !is || !timeout.Timeout(), "no end within %v", limit)
 		return string(text)
 	}
 	const request = "GET /a/b HTTP/1.1\r\nContent-Length: 0\r\n\r\n"
-	if got := answer(send(request), 20*time.Second); got != "" {
-		t.Errorf("a stranger was told %q", got)
-	}
+	check.Equal(t, answer(send(request), 20*time.Second), "", "a stranger was told")
 	open.Store(true)
 	slow := send("GET /a")
 	cut := send("PUT /a/b HTTP/1.1\r\nContent-Length: 9\r\n\r\n1234")
 	for range 100 {
 		send("")
 	}
-	if got := answer(send(request), 20*time.Second); !strings.HasPrefix(got, "HTTP/1.0 404 ") {
-		t.Errorf("a rank was told %q", got)
-	}
-	if got := answer(send(strings.Repeat("x", maxHead)), 20*time.Second); !strings.HasPrefix(got, "HTTP/1.0 400 ") {
-		t.Errorf("a head without an end: %q", got)
-	}
+	got := answer(send(request), 20*time.Second)
+	check.That(t, strings.HasPrefix(got, "HTTP/1.0 404 "), "a rank was told %q", got)
+	got = answer(send(strings.Repeat("x", maxHead)), 20*time.Second)
+	check.That(t, strings.HasPrefix(got, "HTTP/1.0 400 "), "a head without an end: %q", got)
 	for _, conn := range []net.Conn{slow, cut} {
-		if got := answer(conn, 4*requestTime); got != "" {
-			t.Errorf("half a request was answered by %q", got)
-		}
+		check.Equal(t, answer(conn, 4*requestTime), "", "half a request was answered by")
 	}
 	// A question that waits ends with the port.
 	send("PUT /global/0 HTTP/1.1\r\nContent-Length: 136\r\n\r\n" + strings.Repeat("x", recordSize))
@@ -148,9 +137,8 @@ func TestStrangers(t *testing.T) {
 	waits := send("GET /global/1 HTTP/1.1\r\nContent-Length: 0\r\n\r\n")
 	time.Sleep(50 * time.Millisecond)
 	listener.Close()
-	if got := answer(waits, 20*time.Second); !strings.HasPrefix(got, "HTTP/1.0 500 ") {
-		t.Errorf("at the end a rank was told %q", got)
-	}
+	got = answer(waits, 20*time.Second)
+	check.That(t, strings.HasPrefix(got, "HTTP/1.0 500 "), "at the end a rank was told %q", got)
 	cancel()
 	<-ended
 	host.Wait()
@@ -183,14 +171,10 @@ func TestGate(t *testing.T) {
 	}()
 	select {
 	case status := <-other:
-		if status != 404 {
-			t.Errorf("another question: %d", status)
-		}
+		check.Equal(t, status, 404, "another question")
 	case <-time.After(10 * time.Second):
 		t.Error("another question is not answered")
 	}
 	put(2)
-	if status := <-answered; status != 200 {
-		t.Errorf("answered %d", status)
-	}
+	check.Equal(t, <-answered, 200, "answered")
 }

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/fake"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
@@ -47,9 +48,8 @@ func TestParseWorker(t *testing.T) {
 		"an address it repeats": {sameTwice, "[127.0.0.1:9999 127.0.0.1:5]"},
 	} {
 		w, err := parseWorker(encoded(t, tc.text))
-		if err != nil || fmt.Sprint(w.addrs) != tc.want || !bytes.Equal(w.key, key) {
-			t.Errorf("%s: %+v, %v", name, w, err)
-		}
+		check.That(t, err == nil && fmt.Sprint(w.addrs) == tc.want && bytes.Equal(w.key, key),
+			"%s: %+v, %v", name, w, err)
 	}
 	for name, text := range map[string]string{
 		"nothing":              "",
@@ -77,14 +77,12 @@ func TestParseWorker(t *testing.T) {
 		"too many values":       "8004" + strings.Repeat("5d", maxItems+2) + "2e",
 		"a name without a list": "80047d288c026c6f7543016b862e",
 	} {
-		if w, err := parseWorker(encoded(t, strings.ReplaceAll(text, " ", ""))); !errors.Is(err, errPickle) {
-			t.Errorf("%s: %+v, %v", name, w, err)
-		}
+		w, err := parseWorker(encoded(t, strings.ReplaceAll(text, " ", "")))
+		check.That(t, errors.Is(err, errPickle), "%s: %+v, %v", name, w, err)
 	}
 	for _, text := range []string{"!", strings.Repeat("A", maxPickle+4)} {
-		if _, err := parseWorker([]byte(text)); !errors.Is(err, errPickle) {
-			t.Errorf("%.10q: %v", text, err)
-		}
+		_, err := parseWorker([]byte(text))
+		check.That(t, errors.Is(err, errPickle), "%.10q: %v", text, err)
 	}
 }
 
@@ -114,21 +112,17 @@ func FuzzFrame(f *testing.F) {
 	f.Add(seal(nil, []byte("body")))
 	f.Add(append(make([]byte, 32), 0xff, 0xff, 0xff, 0x7f))
 	f.Fuzz(func(t *testing.T, frame []byte) {
-		if body, err := unseal(key, bytes.NewReader(frame)); err == nil && !bytes.HasPrefix(frame, seal(key, body)) {
-			t.Errorf("%x passed as %x", frame, body)
-		}
+		body, err := unseal(key, bytes.NewReader(frame))
+		check.That(t, err != nil || bytes.HasPrefix(frame, seal(key, body)), "%x passed as %x", frame, body)
 	})
 }
 
 // An answer that claims to be long is not waited for.
 func TestLongFrame(t *testing.T) {
 	head := binary.LittleEndian.AppendUint32(make([]byte, 32), maxFrame+1)
-	if _, err := unseal(nil, bytes.NewReader(append(head, make([]byte, maxFrame+1)...))); !errors.Is(err, errFrame) {
-		t.Error(err)
-	}
-	if _, err := unseal([]byte("key"), bytes.NewReader(seal([]byte("key"), make([]byte, maxFrame)))); err != nil {
-		t.Error(err)
-	}
+	check.Error(unseal(nil, bytes.NewReader(append(head, make([]byte, maxFrame+1)...)))).Is(t, errFrame)
+	_, err := unseal([]byte("key"), bytes.NewReader(seal([]byte("key"), make([]byte, maxFrame))))
+	check.OK(t, err)
 }
 
 // Of what a worker says, the agent calls nobody but the worker's own host.
@@ -138,9 +132,7 @@ func TestReachable(t *testing.T) {
 	for _, a := range []string{"192.0.2.1:9", "10.0.0.1:9", "10.0.0.2:9", "[::1]:9"} {
 		addrs = append(addrs, netip.MustParseAddrPort(a))
 	}
-	if got := fmt.Sprint(e.reachable(addrs)); got != "[10.0.0.1:9 [::1]:9 127.0.0.1:9]" {
-		t.Errorf("%s", got)
-	}
+	check.Equal(t, fmt.Sprint(e.reachable(addrs)), "[10.0.0.1:9 [::1]:9 127.0.0.1:9]")
 }
 
 // listener is a Horovod worker's service for notices.
@@ -238,25 +230,17 @@ func TestNotices(t *testing.T) {
 	answer := reborn(w, 0)
 	lab.Until(t, "the question for the next epoch", func() bool { parks, _ := root.heard(); return len(parks) == 2 })
 	root.letIn(2, 0, 1)
-	if got := <-answer; got != "200 0,1,0,1,0,1 <nil>" {
-		t.Errorf("the next epoch: %s", got)
-	}
+	check.Equal(t, <-answer, "200 0,1,0,1,0,1 <nil>", "the next epoch")
 	n := len(again.heard())
 	time.Sleep(noticeEvery + noticeEvery/2)
-	if got := again.heard(); len(got) != n {
-		t.Errorf("%d notices after it had left", len(got)-n)
-	}
+	got := again.heard()
+	check.That(t, len(got) == n, "%d notices after it had left", len(got)-n)
 	root.change(func() { close(root.interrupted) })
 	lab.Until(t, "a notice of the next epoch", func() bool { return len(again.heard()) > n })
 	stamps := append(ears.heard(), again.heard()...)
-	if !slices.IsSorted(stamps) || len(slices.Compact(slices.Clone(stamps))) != len(stamps) || stamps[0] <= 1 ||
-		stamps[len(stamps)-1] <= 2 {
-		t.Errorf("the notices' times are %v", stamps)
-	}
-	if len(others.heard()) > 0 || len(ears.bad) > 0 || len(again.bad) > 0 || len(others.bad) > 0 {
-		t.Errorf("%d notices to another rank; %q %q", len(others.heard()), ears.bad, again.bad)
-	}
-	if len(root.notes) != 1 || !strings.Contains(root.notes[0], "pickle") {
-		t.Errorf("the user is told %q", root.notes)
-	}
+	check.That(t, slices.IsSorted(stamps) && len(slices.Compact(slices.Clone(stamps))) == len(stamps) &&
+		stamps[0] > 1 && stamps[len(stamps)-1] > 2, "the notices' times are %v", stamps)
+	check.That(t, len(others.heard()) == 0 && len(ears.bad) == 0 && len(again.bad) == 0 && len(others.bad) == 0,
+		"%d notices to another rank; %q %q", len(others.heard()), ears.bad, again.bad)
+	check.That(t, len(root.notes) == 1 && strings.Contains(root.notes[0], "pickle"), "the user is told %q", root.notes)
 }

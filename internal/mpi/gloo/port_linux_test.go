@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -26,18 +27,15 @@ func TestConnectionThatWaits(t *testing.T) {
 		t.Cleanup(func() { accepted.Close() })
 		got := accepted.RemoteAddr().String()
 		want := client.LocalAddr().String()
-		if got != want ||
-			accepted.LocalAddr().String() != listener.Addr().String() {
-			t.Errorf("it comes from %s, and is said to come from %s, to %s", want, got, accepted.LocalAddr())
-		}
+		check.That(t, got == want && accepted.LocalAddr().String() == listener.Addr().String(),
+			"it comes from %s, and is said to come from %s, to %s", want, got, accepted.LocalAddr())
 		server = accepted.(*conn)
 		waits = 0
 		server.beforeWait(func() { waits++ })
 		_ = server.SetDeadline(time.Now().Add(20 * time.Second))
 		buf := make([]byte, 9)
-		if n, err := server.Read(buf); err != nil || string(buf[:n]) != "begin" || waits > 0 {
-			t.Fatalf("%q, %v, %d waits", buf[:n], err, waits)
-		}
+		n, err := server.Read(buf)
+		must.That(t, err == nil && string(buf[:n]) == "begin" && waits <= 0, "%q, %v, %d waits", buf[:n], err, waits)
 		return client, server
 	}
 	much := bytes.Repeat([]byte("0123456789abcdef"), 1<<20) // more than a socket holds
@@ -48,26 +46,22 @@ func TestConnectionThatWaits(t *testing.T) {
 		text, _ := io.ReadAll(client)
 		got <- text
 	}()
-	if n, err := server.Write(much); n != len(much) || err != nil || waits != 1 {
-		t.Errorf("%d bytes, %v, %d waits", n, err, waits)
-	}
+	n, err := server.Write(much)
+	check.That(t, n == len(much) && err == nil && waits == 1, "%d bytes, %v, %d waits", n, err, waits)
 	server.Close()
-	if text := <-got; !bytes.Equal(text, much) {
-		t.Errorf("%d of %d bytes came", len(text), len(much))
-	}
+	text := <-got
+	check.That(t, bytes.Equal(text, much), "%d of %d bytes came", len(text), len(much))
 	for name, act := range map[string]func(*conn) (int, error){
 		"nobody reads":  func(c *conn) (int, error) { return c.Write(much) },
 		"nobody writes": func(c *conn) (int, error) { return c.Read(make([]byte, 1)) },
 	} {
 		_, server := meet()
 		_ = server.SetDeadline(time.Now().Add(50 * time.Millisecond))
-		if _, err := act(server); !errors.Is(err, os.ErrDeadlineExceeded) || waits != 1 {
-			t.Errorf("%s: %v, %d waits", name, err, waits)
-		}
+		_, err := act(server)
+		check.That(t, errors.Is(err, os.ErrDeadlineExceeded) && waits == 1, "%s: %v, %d waits", name, err, waits)
 	}
 	client, server = meet()
 	client.Close()
-	if _, err := server.Read(make([]byte, 1)); err != io.EOF {
-		t.Errorf("the end: %v", err)
-	}
+	_, err = server.Read(make([]byte, 1))
+	check.Equal(t, err, io.EOF, "the end")
 }

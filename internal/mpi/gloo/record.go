@@ -58,8 +58,8 @@ func packedSize(kind byte) (size int, known bool) {
 	return 0, false
 }
 
-// check reports whether packed holds exactly want records.
-func check(packed []byte, want int) error {
+// checkRecords reports whether packed holds exactly want records.
+func checkRecords(packed []byte, want int) error {
 	for ; want > 0 && len(packed) > 0; want-- {
 		size, known := packedSize(packed[0])
 		if !known || len(packed) <= size {

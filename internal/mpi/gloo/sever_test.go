@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/fake"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
@@ -65,20 +66,16 @@ func TestSever(t *testing.T) {
 	began := time.Now()
 	change(a, func() { close(a.failed) })
 	lab.Until(t, "the cut", func() bool { return count(a) > 0 })
-	if took := time.Since(began); took < settleTime*3/4 {
-		t.Errorf("cut after %v, when Horovod may just begin", took)
-	}
+	took := time.Since(began)
+	check.That(t, took >= settleTime*3/4, "cut after %v, when Horovod may just begin", took)
 	wantSevered(t, a, "10.0.0.1:1001", "10.0.0.1:1002", "10.0.0.3:1020", "[fd00::2]:1010")
 	began = time.Now()
 	change(b, func() { close(b.failed) })
 	lab.Until(t, "the second cut", func() bool { return count(b) > 0 })
-	if took := time.Since(began); took > settleTime {
-		t.Errorf("cut %v after the epoch had failed, long after its begin", took)
-	}
+	took = time.Since(began)
+	check.That(t, took <= settleTime, "cut %v after the epoch had failed, long after its begin", took)
 	wantSevered(t, b, "10.0.0.1:1001", "10.0.0.3:1021", "[fd00::2]:1010", "[fd00::2]:1012")
-	if count(c) > 0 {
-		t.Error("a process that had not found the others was cut off from them")
-	}
+	check.That(t, count(c) <= 0, "a process that had not found the others was cut off from them")
 }
 
 func wantSevered(t *testing.T, m *member, want ...string) {
@@ -90,9 +87,7 @@ func wantSevered(t *testing.T, m *member, want ...string) {
 		}
 	})
 	slices.Sort(got)
-	if !slices.Equal(got, want) {
-		t.Errorf("severed %v, want %v", got, want)
-	}
+	check.Slice(t, got, want, "severed")
 }
 
 // A process that has left an epoch has no connections of it.
@@ -102,9 +97,8 @@ func TestSeverLate(t *testing.T) {
 	a := newMember(t, fake.NewStore(1), 1)
 	w := oneHost(a)
 	a.letIn(1, 0, 1)
-	if _, _, err := w.ask(0, "DELETE", "/cross_0/0", nil); err != nil {
-		t.Fatal(err)
-	}
+	_, _, err := w.ask(0, "DELETE", "/cross_0/0", nil)
+	must.OK(t, err)
 	failed := a.failed
 	answer := reborn(w, 0)
 	a.letIn(2, 0, 1)
@@ -112,8 +106,6 @@ func TestSeverLate(t *testing.T) {
 	close(failed)
 	time.Sleep(settleTime * 5 / 4)
 	a.change(func() {
-		if len(a.severed) > 0 {
-			t.Error("it was cut off from an epoch that it had left")
-		}
+		check.That(t, len(a.severed) == 0, "it was cut off from an epoch that it had left")
 	})
 }

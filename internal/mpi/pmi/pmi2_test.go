@@ -21,9 +21,8 @@ func (j *job) send(rank int, message string) {
 func (j *job) receive(rank int, want string) {
 	j.t.Helper()
 	_ = j.conns[rank].SetReadDeadline(time.Now().Add(5 * time.Second))
-	if got, err := (&pmi2Codec{}).read(j.lines[rank]); err != nil || got != want {
-		j.t.Fatalf("rank %d received %q, %v; want %q", rank, got, err, want)
-	}
+	got, err := (&pmi2Codec{}).read(j.lines[rank])
+	must.That(j.t, err == nil && got == want, "rank %d received %q, %v; want %q", rank, got, err, want)
 }
 
 func (j *job) exchange(rank int, message, want string) {
@@ -119,10 +118,9 @@ func TestPMI2RefusesPolitely(t *testing.T) {
 	for _, bad := range []string{"", ";", "x", "cmd", "cmd=", "cmd=;", "a=b;", "cmd=job-getid", "cmd=job-getid;x",
 		"cmd=job-getid;x=y", "cmd=job-getid;x=y;;", "cmd=job-getid;" + strings.Repeat("k", maxKey+1) + "=1;"} {
 		j.send(0, bad)
-		if answer, err := (&pmi2Codec{}).read(j.lines[0]); err != nil ||
-			!strings.HasPrefix(answer, "cmd=unknown-response;rc=-1;errmsg=") {
-			t.Errorf("%q is answered %q, %v", bad, answer, err)
-		}
+		answer, err := (&pmi2Codec{}).read(j.lines[0])
+		check.That(t, err == nil && strings.HasPrefix(answer, "cmd=unknown-response;rc=-1;errmsg="),
+			"%q is answered %q, %v", bad, answer, err)
 	}
 	tooLong := "cmd=kvs-put-response;rc=-1;errmsg=key_or_value_too_long;"
 	j.exchange(0, "cmd=kvs-put;key=;value=x;", tooLong)
@@ -144,40 +142,32 @@ func TestPMI2RefusesPolitely(t *testing.T) {
 func TestLengthsOfPMI2(t *testing.T) {
 	for _, bad := range []string{"abcdef", "-1    ", "+1    ", "0x10  ", "      ", "999999",
 		fmt.Sprintf("%-6d", maxMessage+1), "12 3  ", "12"} {
-		if _, err := (&pmi2Codec{}).read(bufio.NewReader(strings.NewReader(bad + "cmd=x;"))); err == nil {
-			t.Errorf("%q is a length", bad)
-		}
+		check.Error((&pmi2Codec{}).read(bufio.NewReader(strings.NewReader(bad+"cmd=x;")))).Any(t, bad, "is a length")
 	}
-	if _, err := (&pmi2Codec{}).read(bufio.NewReader(strings.NewReader(""))); err != io.EOF {
-		t.Errorf("%v at the end", err)
-	}
-	if got, err := (&pmi2Codec{}).read(bufio.NewReader(strings.NewReader("6     cmd=x;more"))); err != nil ||
-		got != "cmd=x;" {
-		t.Errorf("%q, %v", got, err)
-	}
+	_, err := (&pmi2Codec{}).read(bufio.NewReader(strings.NewReader("")))
+	check.That(t, err == io.EOF, "%v at the end", err)
+	got, err := (&pmi2Codec{}).read(bufio.NewReader(strings.NewReader("6     cmd=x;more")))
+	check.That(t, err == nil && got == "cmd=x;", "%q, %v", got, err)
 }
 
 func TestStrangersOfPMI2(t *testing.T) {
 	host := unidentified()
 	begin := func(second string) (*bufio.Reader, chan error) {
 		conn, lines, end := connect(t, host, "cmd=init pmi_version=2 pmi_subversion=0\n")
-		if line, err := lines.ReadString('\n'); err != nil ||
-			line != "cmd=response_to_init pmi_version=2 pmi_subversion=0 rc=0\n" {
-			t.Fatalf("%q, %v", line, err)
-		}
+		line, err := lines.ReadString('\n')
+		must.That(t, err == nil && line == "cmd=response_to_init pmi_version=2 pmi_subversion=0 rc=0\n",
+			"%q, %v", line, err)
 		must.Get(io.WriteString(conn, (&pmi2Codec{}).frame(second)))(t)
 		return lines, end
 	}
 	lines, _ := begin("cmd=fullinit;srcid=1;threaded=FALSE;")
 	want := "cmd=fullinit-response;rc=0;pmi-version=2;pmi-subversion=0;rank=1;size=2;appnum=3;debugged=FALSE;pmiverbose=FALSE;"
-	if got, err := (&pmi2Codec{}).read(lines); err != nil || got != want {
-		t.Fatalf("%q, %v; want %q", got, err, want)
-	}
+	got, err := (&pmi2Codec{}).read(lines)
+	must.That(t, err == nil && got == want, "%q, %v; want %q", got, err, want)
 	for _, bad := range []string{"cmd=fullinit;pmirank=1;", "cmd=fullinit;pmirank=7;", "cmd=fullinit;pmirank=-1;",
 		"cmd=fullinit;", "cmd=kvs-fence;pmirank=0;", "x"} {
-		if _, end := begin(bad); <-end == nil {
-			t.Errorf("%q was let in", bad)
-		}
+		_, end := begin(bad)
+		check.That(t, <-end != nil, "%q was let in", bad)
 	}
 }
 
@@ -200,10 +190,8 @@ func FuzzPairs(f *testing.F) {
 			check.That(t, err == nil && framed == act.line,
 				"%q is answered %q, which is read as %q, %v", message, act.line, framed, err)
 			r, err := parsePairs(act.line)
-			if err != nil || !strings.HasSuffix(r.command, "-response") || r.words["rc"] == "" ||
-				len(act.line) > 4<<10 {
-				t.Errorf("%q is answered %q: %v", message, act.line, err)
-			}
+			check.That(t, err == nil && strings.HasSuffix(r.command, "-response") && r.words["rc"] != "" &&
+				len(act.line) <= 4<<10, "%q is answered %q: %v", message, act.line, err)
 		}
 	})
 }

@@ -65,9 +65,8 @@ func newJob(t *testing.T, perHost ...int) *job {
 		j.conns = append(j.conns, theirs)
 		j.lines = append(j.lines, bufio.NewReader(theirs))
 		wg.Go(func() {
-			if err := j.hosts[node].Serve(ctx, ours, rank); err != nil && !errors.Is(err, io.ErrClosedPipe) {
-				t.Errorf("rank %d: %v", rank, err)
-			}
+			err := j.hosts[node].Serve(ctx, ours, rank)
+			check.That(t, err == nil || errors.Is(err, io.ErrClosedPipe), "rank %d: %v", rank, err)
 		})
 	}
 	t.Cleanup(func() {
@@ -89,9 +88,8 @@ func (j *job) hear(rank int, want string) {
 	j.t.Helper()
 	_ = j.conns[rank].SetReadDeadline(time.Now().Add(5 * time.Second))
 	line, err := j.lines[rank].ReadString('\n')
-	if got := strings.TrimSuffix(line, "\n"); err != nil || got != want {
-		j.t.Fatalf("rank %d heard %q, %v; want %q", rank, got, err, want)
-	}
+	got := strings.TrimSuffix(line, "\n")
+	must.That(j.t, err == nil && got == want, "rank %d heard %q, %v; want %q", rank, got, err, want)
 }
 
 func (j *job) ask(rank int, line, want string) {
@@ -179,9 +177,8 @@ func TestSpawnHasProgramsWordsAndValues(t *testing.T) {
 	want := Spawn{Programs: []Program{{Argv: []string{"x y", "cmd=finalize", ""}, Ranks: 2,
 		Info: map[string]string{"wdir": "/a b"}}, {Argv: []string{"x y"}, Ranks: 1, Info: map[string]string{}}},
 		Given: map[string]string{"PARENT_ROOT_PORT_NAME": "tag=0$x y"}}
-	if got := <-j.spawns; !reflect.DeepEqual(got, want) {
-		t.Errorf("got %+v\nwant %+v", got, want)
-	}
+	got := <-j.spawns
+	check.That(t, reflect.DeepEqual(got, want), "got %+v\nwant %+v", got, want)
 }
 
 func TestSpawnIsRefusedPolitely(t *testing.T) {
@@ -195,9 +192,8 @@ func TestSpawnIsRefusedPolitely(t *testing.T) {
 	}
 	j.say(0, programOf(1, 1, 1, strings.Repeat("arg1="+strings.Repeat("x", 4000)+"\n", 100)))
 	j.hear(0, "cmd=spawn_result rc=-1")
-	if got := <-j.spawns; got.Ranks() != 5 || len(j.spawns) > 0 {
-		t.Errorf("%+v, and %d more requests", got, len(j.spawns))
-	}
+	got := <-j.spawns
+	check.That(t, got.Ranks() == 5 && len(j.spawns) == 0, "%+v, and %d more requests", got, len(j.spawns))
 }
 
 func TestServices(t *testing.T) {
@@ -224,18 +220,15 @@ func TestStrangers(t *testing.T) {
 	host := unidentified()
 	conn, lines, _ := connect(t, host, "cmd=initack pmiid=1\n")
 	for _, want := range []string{"cmd=initack", "cmd=set size=2", "cmd=set rank=1", "cmd=set debug=0"} {
-		if line, err := lines.ReadString('\n'); err != nil || line != want+"\n" {
-			t.Fatalf("%q, %v; want %q", line, err, want)
-		}
+		line, err := lines.ReadString('\n')
+		must.That(t, err == nil && line == want+"\n", "%q, %v; want %q", line, err, want)
 	}
 	fmt.Fprintln(conn, "cmd=get_appnum")
-	if line, _ := lines.ReadString('\n'); line != "cmd=appnum appnum=3\n" {
-		t.Error(line)
-	}
+	line, _ := lines.ReadString('\n')
+	check.Equal(t, line, "cmd=appnum appnum=3\n")
 	for _, bad := range []string{"cmd=initack pmiid=1", "cmd=initack pmiid=7", "cmd=initack", "cmd=init pmiid=0", "x"} {
-		if _, _, end := connect(t, host, bad+"\n"); <-end == nil {
-			t.Errorf("%q was let in", bad)
-		}
+		_, _, end := connect(t, host, bad+"\n")
+		check.That(t, <-end != nil, "%q was let in", bad)
 	}
 }
 
@@ -281,9 +274,8 @@ func TestMapping(t *testing.T) {
 	for i := range 1000 {
 		odd = append(odd, i*i%997)
 	}
-	if got := Mapping(odd); got != "" {
-		t.Errorf("%d bytes are too long for a client", len(got))
-	}
+	got := Mapping(odd)
+	check.That(t, got == "", "%d bytes are too long for a client", len(got))
 }
 
 // Whatever a rank sends, it gets lines that its parser takes, and others are unharmed.
@@ -299,10 +291,9 @@ func FuzzClient(f *testing.F) {
 			}
 			switch act := c.wire.step(c, line).(type) {
 			case actReply:
-				if !strings.HasPrefix(act.line, "cmd=") ||
-					strings.ContainsAny(strings.TrimSuffix(act.line, "\n"), "\n\r") || len(act.line) > 1100 {
-					t.Errorf("%q is answered %q", line, act.line)
-				}
+				check.That(t, strings.HasPrefix(act.line, "cmd=") &&
+					!strings.ContainsAny(strings.TrimSuffix(act.line, "\n"), "\n\r") && len(act.line) <= 1100,
+					"%q is answered %q", line, act.line)
 			case actBarrier:
 				bytes := 0
 				for k, v := range act.puts {
@@ -348,19 +339,16 @@ func TestValuesOfOtherHostsAreValidated(t *testing.T) {
 			Programs: map[int]int{},
 			Store:    store,
 		}
-		if err := h.barrier(t.Context(), 0, 1, nil); (err == nil) != good {
-			t.Errorf("%.40q: %v", text, err)
-		}
-		if _, found := h.get("k"); found != good {
-			t.Errorf("%.40q is known: %v", text, found)
-		}
+		err := h.barrier(t.Context(), 0, 1, nil)
+		check.That(t, (err == nil) == good, "%.40q: %v", text, err)
+		_, found := h.get("k")
+		check.That(t, found == good, "%.40q is known: %v", text, found)
 		for service, want := range map[string]string{"ocean": text, "lines": "", "long": ""} {
 			if service == "ocean" && !serviceFits(service, text) {
 				want = ""
 			}
-			if port, err := h.lookup(t.Context(), service); port != want || err != nil {
-				t.Errorf("%s is %.40q, %v", service, port, err)
-			}
+			port, err := h.lookup(t.Context(), service)
+			check.That(t, port == want && err == nil, "%s is %.40q, %v", service, port, err)
 		}
 	}
 }

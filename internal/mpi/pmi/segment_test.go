@@ -2,7 +2,6 @@ package pmi
 
 import (
 	"encoding/hex"
-	"slices"
 	"testing"
 
 	"github.com/gorun/gorun/internal/test/check"
@@ -10,9 +9,8 @@ import (
 
 func TestSegments(t *testing.T) {
 	h := &Host{Name: "kvs_K4MCAYM6YZ6Y"} // MPICH 5.0.2 has made mpich_shm_10466212_0 of it
-	if s := h.Segments(); s != nil {
-		t.Errorf("%q before MPI_Init", s)
-	}
+	s := h.Segments()
+	check.That(t, s == nil, "%q before MPI_Init", s)
 	h.setInside(0, true)
 	h.setInside(0, false)
 	for key, text := range map[string]string{
@@ -25,9 +23,7 @@ func TestSegments(t *testing.T) {
 	h.published("-bcast-6", "no number")
 	want := []string{"/dev/shm/mpich_shm_10466212_*",
 		"/dev/shm/mpich_shar_tmpRhUqq7"}
-	if s := h.Segments(); !slices.Equal(s, want) {
-		t.Errorf("%q, want %q", s, want)
-	}
+	check.Slice(t, h.Segments(), want)
 	for range 2 * maxSegments {
 		h.published("-bcast-1-0", hex.EncodeToString([]byte("/dev/shm/mpich_shar_tmpRhUqq7")))
 	}

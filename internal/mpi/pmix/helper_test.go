@@ -120,9 +120,8 @@ func TestHelperTakesNoBrokenMessage(t *testing.T) {
 	} {
 		s := startSanitized(t, program)
 		must.OK(t, f.send(s))
-		if m, err := receive(s); err != nil || m.kind != failed {
-			t.Errorf("%s: a message of type %q, %v", name, m.kind, err)
-		}
+		m, err := receive(s)
+		check.That(t, err == nil && m.kind == failed, "%s: a message of type %q, %v", name, m.kind, err)
 		check.Equal(t, s.end(), "", name)
 	}
 }
@@ -144,8 +143,7 @@ const pmixString = 3
 func TestHelperUnpacksPlainValuesOnly(t *testing.T) {
 	program := builtHelper(t)
 	client := filepath.Join(t.TempDir(), "client")
-	must.Run(t, exec.Command("sh", "-c", `cc -o "$0" testdata/client.c $(pkg-config --cflags --libs pmix)`,
-		client))
+	must.Run(t, exec.Command("sh", "-c", `cc -o "$0" testdata/client.c $(pkg-config --cflags --libs pmix)`, client))
 	s := startSanitized(t, program)
 	layout := layoutOf(t, 1)
 	must.OK(t, layout.frame(layout.byHost()).send(s))
@@ -185,22 +183,18 @@ func TestHelperUnpacksPlainValuesOnly(t *testing.T) {
 	rank.Stderr = &out
 	must.OK(t, rank.Start())
 	published, threads := serveClient(s, values)
-	if err := rank.Wait(); err != nil {
-		t.Errorf("the rank: %v: %s", err, &out)
-	}
+	err := rank.Wait()
+	check.That(t, err == nil, "the rank: %v: %s", err, &out)
 	check.That(t, threads <= 20, "%d questions cost %d threads", questions, threads)
 	for _, line := range strings.Split(strings.TrimSpace(out.String()), "\n") {
 		name, status, _ := strings.Cut(line, ": ")
-		if found := !strings.HasPrefix(status, "-"); found != (name == "good" || slices.Contains(
-			[]string{"publish 3", "publish 10", "publish 1"}, name)) {
-			t.Errorf("%s", line)
-		}
+		found := !strings.HasPrefix(status, "-")
+		check.That(t, found == (name == "good" || slices.Contains([]string{"publish 3", "publish 10", "publish 1"},
+			name)), "%s", line)
 	}
 	check.That(t, strings.Contains(out.String(), "good: 0 ocean\n") && len(published) == 3,
 		"%d values are published, %s", len(published), &out)
-	if report := s.end(); report != "" {
-		t.Error(report)
-	}
+	check.Equal(t, s.end(), "")
 }
 
 // serveClient answers the requests of one rank until it leaves. It returns the published values,
@@ -239,8 +233,7 @@ func serveClient(s *sanitized, values map[string]string) (published []string, th
 		default:
 			continue
 		}
-		if err := f.send(s); err != nil && err != io.EOF {
-			s.t.Error(err)
-		}
+		err = f.send(s)
+		check.That(s.t, err == nil || err == io.EOF, "%v", err)
 	}
 }

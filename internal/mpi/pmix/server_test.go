@@ -156,9 +156,7 @@ func pair(t *testing.T) [2]*helper {
 		h.send(environment, []int{0, host + 2}, "A=2\x00")
 		h.send(ready, nil)
 		must.OK(t, <-begun)
-		if got := h.server.Environ(host); !slices.Equal(got, []string{"A=1", "B="}) {
-			t.Errorf("environment %q", got)
-		}
+		check.Slice(t, h.server.Environ(host), []string{"A=1", "B="}, "environment")
 		helpers[host] = h
 	}
 	return helpers
@@ -178,9 +176,8 @@ func TestFence(t *testing.T) {
 		}
 	}
 	helpers[0].send(fence, []int{8}, strings.Repeat("a", 2*maxValue+1))
-	if s, _ := helpers[0].answered(8); s != broken {
-		t.Errorf("too much data: status %d", s)
-	}
+	s, _ := helpers[0].answered(8)
+	check.Equal(t, s, broken, "too much data: status")
 }
 
 // Data of a rank elsewhere is asked for at its host.
@@ -200,14 +197,12 @@ func TestFetch(t *testing.T) {
 		item := string(m.text())
 		check.That(t, world == 0 && rank == 3 && item == tt.item, "host b is asked for %q of rank %d", item, rank)
 		helpers[1].send(held, []int{id, tt.good}, tt.data)
-		if s, got := helpers[0].answered(9 + n); s != tt.want || got != tt.data {
-			t.Errorf("status %d, %q", s, got)
-		}
+		s, got := helpers[0].answered(9 + n)
+		check.That(t, s == tt.want && got == tt.data, "status %d, %q", s, got)
 	}
 	helpers[0].send(fetch, []int{10, 0, 4}, "")
-	if s, _ := helpers[0].answered(10); s != notFound {
-		t.Errorf("a rank that there is not: status %d", s)
-	}
+	s, _ := helpers[0].answered(10)
+	check.Equal(t, s, notFound, "a rank that there is not: status")
 }
 
 // A host that asks without end has some questions open here at a time; the others wait in the
@@ -225,14 +220,12 @@ func TestQuestionsOfAHostAreBounded(t *testing.T) {
 	}
 	// The next one comes after an answer.
 	_ = helpers[1].SetReadDeadline(time.Now().Add(100 * time.Millisecond))
-	if m, err := receive(helpers[1]); err == nil {
-		t.Errorf("one question more came before an answer: %q", m.kind)
-	}
+	m, err := receive(helpers[1])
+	check.That(t, err != nil, "one question more came before an answer: %q", m.kind)
 	_ = helpers[1].SetReadDeadline(time.Time{})
 	helpers[1].send(held, []int{last, 0}, "data")
-	if id := helpers[1].next(want).number(); id != last+1 {
-		t.Errorf("question %d came after %d", id, last)
-	}
+	id := helpers[1].next(want).number()
+	check.That(t, id == last+1, "question %d came after %d", id, last)
 }
 
 func TestNames(t *testing.T) {
@@ -272,9 +265,8 @@ func TestNames(t *testing.T) {
 	// A look-up can wait for a name.
 	b.send(lookup, []int{6, 60, 1}, "late")
 	ask(a, publish, []int{1}, "late", "here")
-	if s, got := b.answered(6); s != done || got != text("here") {
-		t.Errorf("status %d, %q", s, got)
-	}
+	s, got := b.answered(6)
+	check.That(t, s == done && got == text("here"), "status %d, %q", s, got)
 }
 
 func TestAbortAndEnds(t *testing.T) {
@@ -318,9 +310,8 @@ func TestSpawnedWorld(t *testing.T) {
 	h.put(request(7, 0, 3))
 	want := []Program{{Argv: []string{"prog", "x y"}, Env: []string{"A=1"}, Dir: "/w", Host: "h",
 		Ranks: 3}}
-	if got := <-h.spawned; !reflect.DeepEqual(got, want) {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
+	got := <-h.spawned
+	check.That(t, reflect.DeepEqual(got, want), "got %+v, want %+v", got, want)
 	m, texts := h.begun()
 	if want := []string{"j_1", "a", "/f", "a,b", "0,2;1", "0,2"}; !slices.Equal(texts, want) {
 		t.Errorf("the world is %q, want %q", texts, want)
@@ -333,12 +324,9 @@ func TestSpawnedWorld(t *testing.T) {
 		"world %d of rank %d of world %d, universe %d", world, by, of, universe)
 	h.send(environment, []int{1, 2}, "B=1\x00")
 	h.send(ready, nil)
-	if s, name := h.answered(7); s != done || name != "j_1" {
-		t.Errorf("status %d, %q", s, name)
-	}
-	if got := h.server.Environ(14); !slices.Equal(got, []string{"B=1"}) {
-		t.Errorf("environment %q", got)
-	}
+	s, name := h.answered(7)
+	check.That(t, s == done && name == "j_1", "status %d, %q", s, name)
+	check.Slice(t, h.server.Environ(14), []string{"B=1"}, "environment")
 	h.send(abort, []int{8, 1, 2, 3}, "why")
 	check.Equal(t, <-h.aborted, [2]int{14, 3}, "aborted")
 	h.answered(8)
@@ -392,9 +380,8 @@ func TestMeetings(t *testing.T) {
 	// Those of one host wait for no other, and ranks that there are not cannot meet.
 	for want, of := range map[status][]int{done: {0, 0, 1, 0}, broken: {0, 0, 0, 9}} {
 		helpers[0].put(gathering(20, "z", of...))
-		if s, _ := helpers[0].answered(20); s != want {
-			t.Errorf("%v: status %d, want %d", of, s, want)
-		}
+		s, _ := helpers[0].answered(20)
+		check.Equal(t, s, want, of, "status")
 	}
 	// Data of a spawned rank elsewhere is asked for at its host.
 	helpers[0].send(fetch, []int{30, 1, 1}, "address")
@@ -407,9 +394,8 @@ func TestMeetings(t *testing.T) {
 	} else {
 		helpers[1].send(held, []int{id, 0}, "here")
 	}
-	if s, got := helpers[0].answered(30); s != done || got != "here" {
-		t.Errorf("status %d, %q", s, got)
-	}
+	s, got := helpers[0].answered(30)
+	check.That(t, s == done && got == "here", "status %d, %q", s, got)
 }
 
 // A helper that ends, or does not keep to the protocol, is reported once.
@@ -426,27 +412,20 @@ func TestBrokenHelper(t *testing.T) {
 	} {
 		h := pair(t)[0]
 		tt.does(h)
-		if err := <-h.broken; !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%s: %v, want %q", name, err, tt.want)
-		}
+		err := <-h.broken
+		check.That(t, strings.Contains(err.Error(), tt.want), "%s: %v, want %q", name, err, tt.want)
 	}
 }
 
 func TestHelperThatDoesNotStart(t *testing.T) {
 	said := newFrame(failed)
 	said.texts("libpmix.so.2: cannot open shared object file")
-	if _, err := startHelper(t, nil, said); err == nil || !strings.Contains(err.Error(), "cannot open") {
-		t.Errorf("%v", err)
-	}
-	if _, err := startHelper(t, nil, nil); !errors.Is(err, io.EOF) {
-		t.Errorf("%v", err)
-	}
+	check.Error(startHelper(t, nil, said)).Says(t, "cannot open")
+	check.Error(startHelper(t, nil, nil)).Is(t, io.EOF)
 }
 
 func TestHostNames(t *testing.T) {
 	l := Layout{Hosts: []string{"a", "a,b;c[1]", "a", ""}}
 	want := []string{"a", "a_b_c_1_", "a-2", "-3"}
-	if got := l.names(); !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
-	}
+	check.Slice(t, l.names(), want)
 }

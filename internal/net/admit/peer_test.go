@@ -26,18 +26,16 @@ func TestPeerUID(t *testing.T) {
 			continue
 		}
 		peer := must.Get(l.Accept())(t)
-		if uid, err := PeerUID(peer); err != nil || uid != uint32(os.Getuid()) {
-			t.Errorf("%s: uid %d, %v", host, uid, err)
-		}
+		uid, err := PeerUID(peer)
+		check.That(t, err == nil && uid == uint32(os.Getuid()), "%s: uid %d, %v", host, uid, err)
 		if uid, found := inTables(t, peer); !found || uid != uint32(os.Getuid()) {
 			t.Errorf("%s: in the tables uid %d, %v", host, uid, found)
 		}
 		check.That(t, PeerOf(peer) == Own && IsTheUsers(peer), "%s is not taken for our own", host)
 		conn.Close()
-		if uid, err := PeerUID(peer); !errors.Is(err, ErrPeerUnknown) || PeerOf(peer) != Elsewhere ||
-			IsTheUsers(peer) {
-			t.Errorf("%s, closed: uid %d, %v; a closed socket reads as root's", host, uid, err)
-		}
+		uid, err = PeerUID(peer)
+		check.That(t, errors.Is(err, ErrPeerUnknown) && PeerOf(peer) == Elsewhere && !IsTheUsers(peer),
+			"%s, closed: uid %d, %v; a closed socket reads as root's", host, uid, err)
 		peer.Close()
 	}
 }
@@ -69,9 +67,8 @@ func TestPeerUIDOfAnotherUser(t *testing.T) {
 	defer held()
 	conn := must.Get(l.Accept())(t)
 	defer conn.Close()
-	if uid, err := PeerUID(conn); err != nil || uid != nobody || PeerOf(conn) != Other {
-		t.Errorf("uid %d, %v; peer: %v", uid, err, PeerOf(conn))
-	}
+	uid, err := PeerUID(conn)
+	check.That(t, err == nil && uid == nobody && PeerOf(conn) == Other, "uid %d, %v; peer: %v", uid, err, PeerOf(conn))
 	if uid, found := inTables(t, conn); !found || uid != nobody {
 		t.Errorf("in the tables uid %d, %v", uid, found)
 	}
@@ -132,9 +129,8 @@ func TestPeerUIDOfAResetConnection(t *testing.T) {
 	must.That(t, want[len(want)-1] == nil, "no address could be used twice")
 	for _, want := range want {
 		conn := must.Get(l.Accept())(t)
-		if uid, err := PeerUID(conn); !errors.Is(err, want) {
-			t.Errorf("uid %d, %v; want %v", uid, err, want)
-		}
+		uid, err := PeerUID(conn)
+		check.That(t, errors.Is(err, want), "uid %d, %v; want %v", uid, err, want)
 		conn.Close()
 	}
 }

@@ -45,10 +45,9 @@ func TestPendingConnectionsOfOthersCloseNoneOfTheUsers(t *testing.T) {
 	for range bounds.Other + 1 {
 		others = append(others, come())
 	}
-	if closed(mine) || closed(remote) || !closed(others[0]) || closed(others[1]) {
-		t.Errorf("closed: own %v, of another machine %v, the first other %v, the second %v", closed(mine),
-			closed(remote), closed(others[0]), closed(others[1]))
-	}
+	check.That(t, !closed(mine) && !closed(remote) && closed(others[0]) && !closed(others[1]),
+		"closed: own %v, of another machine %v, the first other %v, the second %v", closed(mine), closed(remote),
+		closed(others[0]), closed(others[1]))
 	p.Remove(others[1]) // it has shown its token
 	for range 2 * bounds.Other {
 		come()

@@ -38,10 +38,9 @@ func address(l *Listener) string { return fmt.Sprintf("127.0.0.1:%d", l.Ticket()
 func refused(t *testing.T, conn net.Conn) {
 	t.Helper()
 	defer conn.Close()
-	if got, err := io.ReadAll(conn); err != nil && !strings.Contains(err.Error(), "reset") ||
-		bytes.Contains(got, []byte("host")) {
-		t.Errorf("%q, %v", got, err)
-	}
+	got, err := io.ReadAll(conn)
+	check.That(t, (err == nil || strings.Contains(err.Error(), "reset")) && !bytes.Contains(got, []byte("host")),
+		"%q, %v", got, err)
 }
 
 func TestEveryHostConnectsOnce(t *testing.T) {
@@ -59,21 +58,18 @@ func TestEveryHostConnectsOnce(t *testing.T) {
 				return
 			}
 			defer conn.Close()
-			if _, err := io.Copy(conn, conn); err != nil {
-				t.Error(err)
-			}
+			_, err = io.Copy(conn, conn)
+			check.OK(t, err)
 		})
 	}
 	for range 2 {
 		a := <-arrivals
 		check.That(t, a.Hello.Build == "build", "%+v", a.Hello)
-		if _, err := io.WriteString(a, a.Hello.Host); err != nil {
-			t.Error(err)
-		}
+		_, err := io.WriteString(a, a.Hello.Host)
+		check.OK(t, err)
 		got := make([]byte, len(a.Hello.Host))
-		if _, err := io.ReadFull(a, got); err != nil || string(got) != a.Hello.Host {
-			t.Errorf("%q of %s, %v", got, a.Hello.Host, err)
-		}
+		_, err = io.ReadFull(a, got)
+		check.That(t, err == nil && string(got) == a.Hello.Host, "%q of %s, %v", got, a.Hello.Host, err)
 		a.Close()
 	}
 	l.wg.Wait() // all have come, so it has closed itself
@@ -174,17 +170,15 @@ func TestHalfOpenFlood(t *testing.T) {
 	conn.Close()
 	(<-arrivals).Close()
 	l.wg.Wait()
-	if n := l.pending.Len(); n > maxPending {
-		t.Errorf("%d connections in handshakes", n)
-	}
+	n := l.pending.Len()
+	check.That(t, n <= maxPending, "%d connections in handshakes", n)
 }
 
 func TestTicketsThatLackSomething(t *testing.T) {
 	for _, text := range []string{"", "{}", "{}\n", "x\n", `{"port":1,"launcher":"AA==","seed":"AA=="}` + "\n",
 		strings.Repeat("x", 2*maxTicket)} {
-		if _, err := ReadTicket(strings.NewReader(text)); err == nil {
-			t.Errorf("%.50q is a ticket", text)
-		}
+		_, err := ReadTicket(strings.NewReader(text))
+		check.That(t, err != nil, "%.50q is a ticket", text)
 	}
 }
 

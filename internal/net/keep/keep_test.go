@@ -86,16 +86,14 @@ func quiet(string, ...any) {}
 func TestLostHostIsDialedAgain(t *testing.T) {
 	dialed := make(chan *fakeConn, 8)
 	k := New([]Host{fakeHost(dialed)}, quiet)
-	if failed := k.Connect(t.Context()); failed != nil {
-		t.Fatal(failed)
-	}
+	failed := k.Connect(t.Context())
+	must.That(t, failed == nil, "%v", failed)
 	ctx, cancel := context.WithCancel(t.Context())
 	var kept sync.WaitGroup
 	kept.Go(func() { k.Keep(ctx) })
 	h := k.hosts["way"]
-	if r, err := h.reach(t.Context()); err != nil || string(r.HostKey) != "key" || r.Build != "" {
-		t.Errorf("%+v, %v", r, err)
-	}
+	r, err := h.reach(t.Context())
+	check.That(t, err == nil && string(r.HostKey) == "key" && r.Build == "", "%+v, %v", r, err)
 	first := <-dialed
 	first.Close()
 	second := <-dialed
@@ -112,17 +110,13 @@ func TestLostHostIsDialedAgain(t *testing.T) {
 	cancel()
 	kept.Wait()
 	<-third.done
-	if _, err := h.reach(t.Context()); !errors.Is(err, errLost) {
-		t.Errorf("after the end: %v", err)
-	}
+	check.Error(h.reach(t.Context())).Is(t, errLost, "after the end")
 }
 
 func TestConnectionsHaveRoomForSessions(t *testing.T) {
 	dialed := make(chan *fakeConn, 8)
 	h := &host{Host: fakeHost(dialed), trace: quiet}
-	if _, _, err := h.take(t.Context()); !errors.Is(err, errLost) {
-		t.Errorf("before it is connected: %v", err)
-	}
+	check.Error(h.take(t.Context())).Is(t, errLost, "before it is connected")
 	must.OK(t, h.connect(t.Context()))
 	var releases []func()
 	for range 2*sessionsPerConnection + 1 {
@@ -184,9 +178,7 @@ func TestResidentStartsAgents(t *testing.T) {
 // Agents end when the keeper does, and a command that is no resident agent is an error.
 func TestResidentEndsWithItsKeeper(t *testing.T) {
 	r := reside(t, serving("/bin/sh", "-c", "cat >/dev/null"))
-	if _, _, _, err := converse(r, "nonce", "", r.Close); err == nil {
-		t.Error("an agent ends well without its keeper")
-	}
+	check.Error(converse(r, "nonce", "", r.Close)).Any(t, "an agent ends well without its keeper")
 	broken := running(func(context.Context, []string, io.Reader, io.Writer) error { return errors.New("not found") })
 	if _, err := StartResident(t.Context(), broken, "build", func(args ...string) []string {
 		return args
@@ -226,9 +218,7 @@ func TestHostileHostBreaksOnlyItsResident(t *testing.T) {
 		return context.Cause(ctx)
 	})
 	r := reside(t, garbage)
-	if _, _, _, err := converse(r, "nonce", ""); err == nil {
-		t.Error("garbage is an agent")
-	}
+	check.Error(converse(r, "nonce", "")).Any(t, "garbage is an agent")
 	h := &host{Host: Host{Name: "f1"}, trace: quiet, lines: []*line{{Conn: garbage, resident: r}}}
 	for r.Alive() { // its reader may be behind
 		time.Sleep(time.Millisecond)
@@ -261,9 +251,8 @@ func TestHostileHostBreaksOnlyItsResident(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	time.Sleep(100 * time.Millisecond) // for more, if it is taken
-	if n := sent.Load(); n > bound+4*frame {
-		t.Errorf("a host that floods has sent %d bytes", n)
-	}
+	n := sent.Load()
+	check.That(t, n <= bound+4*frame, "a host that floods has sent %d bytes", n)
 }
 
 // A client that goes in the middle ends its own command or file, and not the connection, which
@@ -284,9 +273,8 @@ func TestClientThatGoesEndsOnlyItsOwn(t *testing.T) {
 	k := New([]Host{{Name: "f1", Identity: "way", Dial: func(context.Context) (Conn, error) {
 		return conn, nil
 	}}}, quiet)
-	if failed := k.Connect(t.Context()); failed != nil {
-		t.Fatal(failed)
-	}
+	failed := k.Connect(t.Context())
+	must.That(t, failed == nil, "%v", failed)
 	place := control.Place{State: filepath.Join(t.TempDir(), "gorun"), Host: "here"}
 	server := control.New(control.Options{Place: place, Job: control.Job{State: control.Keeping},
 		Actions: control.Actions{Stream: k.Serve}})
@@ -313,9 +301,8 @@ func TestClientThatGoesEndsOnlyItsOwn(t *testing.T) {
 				slices.Equal(got.argv, []string{"cat", "-rw-r-----"}),
 				"%s, whole %v: %+v, %v", path, whole, got, err)
 			if whole {
-				if err := frames.Output(answers, nil, nil, &end); err != nil || !end.Exited || end.Error != "" {
-					t.Errorf("%s: %+v, %v", path, end, err)
-				}
+				err := frames.Output(answers, nil, nil, &end)
+				check.That(t, err == nil && end.Exited && end.Error == "", "%s: %+v, %v", path, end, err)
 				client.Close()
 			} else if path == PathRun {
 				<-got.ctx.Done()
@@ -330,10 +317,8 @@ func TestClientThatGoesEndsOnlyItsOwn(t *testing.T) {
 	}
 	for identity, status := range map[string]int{"other": http.StatusNotFound, "way": http.StatusConflict} {
 		var answer *control.AnswerError
-		if _, _, err := keepers[0].Upgrade(t.Context(), "/v1/"+PathAgent, Request{Identity: identity}); !errors.As(err,
-			&answer) || answer.Status != status {
-			t.Errorf("an agent on %s: %v", identity, err)
-		}
+		_, _, err := keepers[0].Upgrade(t.Context(), "/v1/"+PathAgent, Request{Identity: identity})
+		check.That(t, errors.As(err, &answer) && answer.Status == status, "an agent on %s: %v", identity, err)
 	}
 	select {
 	case <-conn.done:

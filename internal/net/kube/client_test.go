@@ -19,13 +19,10 @@ import (
 
 func TestListReadsAllPagesInOrder(t *testing.T) {
 	s := server(t, func(w http.ResponseWriter, r *http.Request) {
-		if got := r.Header.Get("Authorization"); got != "Bearer secret" {
-			t.Errorf("authorization %q", got)
-		}
+		check.Equal(t, r.Header.Get("Authorization"), "Bearer secret", "authorization")
 		query := r.URL.Query()
-		if r.URL.Path != "/api/v1/namespaces/ddp/pods" || query.Get("labelSelector") != "app=train,role!=driver" {
-			t.Errorf("asked for %s", r.URL)
-		}
+		check.That(t, r.URL.Path == "/api/v1/namespaces/ddp/pods" &&
+			query.Get("labelSelector") == "app=train,role!=driver", "asked for %s", r.URL)
 		if query.Get("continue") == "" {
 			list(w, "7", "more", entry("w-10", "a", "5", "True"), entry("w-2", "b", "6", "False"))
 			return
@@ -46,9 +43,7 @@ func TestListReadsAllPagesInOrder(t *testing.T) {
 		UID:   "c",
 		Ready: true,
 	}
-	if pods[0] != want {
-		t.Errorf("%+v", pods[0])
-	}
+	check.Equal(t, pods[0], want)
 }
 
 // Errors say what is wrong, and the hint what to type. None of them has the token.
@@ -103,9 +98,8 @@ func TestRefusals(t *testing.T) {
 			c := must.Get(client(config(t, s, "token: "+token+"."+claims+".x")))(t)
 			defer c.Close()
 			_, _, err := c.List(t.Context(), "a=b")
-			if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(usage.Hint(err), tc.hint) {
-				t.Errorf("%v\nhint %s", err, usage.Hint(err))
-			}
+			check.That(t, err != nil && strings.Contains(err.Error(), tc.want) &&
+				strings.Contains(usage.Hint(err), tc.hint), "%v\nhint %s", err, usage.Hint(err))
 			check.That(t, !strings.Contains(err.Error()+usage.Hint(err), token), "the token is shown: %v", err)
 		})
 	}
@@ -121,9 +115,7 @@ func TestTokenStays(t *testing.T) {
 	})
 	c := must.Get(client(config(t, redirects, "token: secret")))(t)
 	defer c.Close()
-	if _, _, err := c.List(t.Context(), "a=b"); err == nil || !strings.Contains(err.Error(), "(307)") {
-		t.Errorf("redirected: %v", err)
-	}
+	check.Error(c.List(t.Context(), "a=b")).Says(t, "(307)", "redirected")
 	plain := httptest.NewServer(elsewhere.Config.Handler)
 	defer plain.Close()
 	for name, change := range map[string]func(string) string{
@@ -249,9 +241,8 @@ func TestServiceAccount(t *testing.T) {
 	defer c.Close()
 	for _, token := range []string{"first", "second"} {
 		write(t, dir, "token", token)
-		if pods, _, err := c.List(t.Context(), "a=b"); err != nil || pods[0].UID != token {
-			t.Errorf("%v, %v", pods, err)
-		}
+		pods, _, err := c.List(t.Context(), "a=b")
+		check.That(t, err == nil && pods[0].UID == token, "%v, %v", pods, err)
 	}
 	_, err = findAccess(pod, t.TempDir())
 	check.That(t, err != nil && strings.Contains(usage.Hint(err), "automountServiceAccountToken"),

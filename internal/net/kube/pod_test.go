@@ -53,8 +53,7 @@ func TestPodsAreBounded(t *testing.T) {
 	for count, want := range map[string]int{"-5": 0, "9223372036854775807": maxGPUs, "3": 3} {
 		var o object
 		must.OK(t, json.Unmarshal(fmt.Appendf(nil, spec, count, strings.Repeat("x", 1<<20)), &o))
-		pod, err := o.pod()
-		must.OK(t, err)
+		pod := must.Get(o.pod())(t)
 		check.Equal(t, pod.GPUs, want)
 		check.That(t, len(pod.Reason) < 1<<13, "a reason of %d bytes", len(pod.Reason))
 	}

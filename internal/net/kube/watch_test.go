@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -80,14 +81,12 @@ func TestWatchFollowsPods(t *testing.T) {
 		return strings.Join(names, " ")
 	}
 	await(t, "w-0 deleted", func() bool { return names() == "w-1" })
-	if p, known := w.Last("w-0"); !known || p.Node != "n2" || p.Ready || p.Reason != "it has been deleted" {
-		t.Errorf("%+v", p)
-	}
+	p, known := w.Last("w-0")
+	check.That(t, known && p.Node == "n2" && !p.Ready && p.Reason == "it has been deleted", "%+v", p)
 	steps <- struct{}{}
 	await(t, "the new list", func() bool { return lists.Load() == 2 && names() == "w-1" })
-	if p, known := w.Last("w-2"); !known || p.Reason != "it has been deleted" {
-		t.Errorf("%+v", p)
-	}
+	p, known = w.Last("w-2")
+	check.That(t, known && p.Reason == "it has been deleted", "%+v", p)
 	steps <- struct{}{}
 	await(t, "the refusal", func() bool { return strings.Contains(names(), "no longer") })
 	await(t, "the next watch", func() bool { return names() == "w-1" })

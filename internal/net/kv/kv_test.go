@@ -32,9 +32,8 @@ func TestGatherCompletesOnceAllAreIn(t *testing.T) {
 	all, err := g.Add("a", map[int][]byte{1: []byte("y")})
 	must.That(t, err == nil && len(all) == 3 && string(all[0])+string(all[1])+string(all[2]) == "xyz",
 		"complete: %v, %v", all, err)
-	if all, err := g.Add("a", map[int][]byte{0: nil}); all != nil || err != nil {
-		t.Errorf("the name cannot be used again: %v, %v", all, err)
-	}
+	all, err = g.Add("a", map[int][]byte{0: nil})
+	check.That(t, all == nil && err == nil, "the name cannot be used again: %v, %v", all, err)
 }
 
 // What is deleted makes queue, and can be put again.
@@ -48,9 +47,8 @@ func TestStoreForgetsKeys(t *testing.T) {
 		s.DeleteFunc(func(key string) bool { return strings.HasPrefix(key, "old/") })
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, found := s.Get(ended, "old/key1"); found {
-			t.Error("it is still there")
-		}
+		_, found := s.Get(ended, "old/key1")
+		check.That(t, !found, "it is still there")
 		if value, found := s.Get(ended, "new/key1"); !found || string(value) != "xy" {
 			t.Errorf("another key: %q, %v", value, found)
 		}
@@ -173,54 +171,75 @@ func ask(t *testing.T, d *Server, token, method, path, body string) (int, string
 
 func TestServerAdmitsOnlyTokens(t *testing.T) {
 	d, _ := openTestServer(t, 2)
-	if code, text := ask(t, d, "token1", "GET", "/v1/job", ""); code != 200 ||
-		!strings.Contains(text, `"rank":1,"size":2,"key":"a2V5"`) {
-		t.Errorf("job: %d %s", code, text)
-	}
+	code, text := ask(t, d, "token1", "GET", "/v1/job", "")
+	check.That(t, code == 200 && strings.Contains(text, `"rank":1,"size":2,"key":"a2V5"`), "job: %d %s", code, text)
 	for _, token := range []string{"", "token", "token2", "token1x"} {
 		for _, path := range []string{"/v1/job", "/v1/kv/a", "/v1/abort"} {
-			if code, text := ask(t, d, token, "GET", path, ""); code != 401 || text != "" {
-				t.Errorf("GET %s with token %q: %d %q", path, token, code, text)
-			}
+			code, text := ask(t, d, token, "GET", path, "")
+			check.That(t, code == 401 && text == "", "GET %s with token %q: %d %q", path, token, code, text)
 		}
 	}
+}
+
+// wants checks the answer to a request, which is a rank's token, a method and a path.
+func wants(t *testing.T, d *Server, request, body string, code int, text string) {
+	words := strings.Fields(request)
+	got, answer := ask(t, d, words[0], words[1], "/v1/"+words[2], body)
+	check.That(t, got == code && strings.TrimSpace(answer) == text, "%s of %d bytes: %d %q", request, len(body), got,
+		answer)
 }
 
 func TestServerFence(t *testing.T) {
 	d, _ := openTestServer(t, 3)
 	var wg sync.WaitGroup
 	for r := range 3 {
-		wg.Go(func() {
-			code, text := ask(t, d, fmt.Sprintf("token%d", r), "POST", "/v1/fence/ring/0/addr", fmt.Sprint("v", r))
-			check.That(t, code == 200 && strings.TrimSpace(text) == `{"values":["djA=","djE=","djI="]}`,
-				"rank %d: %d %s", r, code, text)
-		})
+		request := fmt.Sprintf("token%d POST fence/ring/0/addr", r)
+		wg.Go(func() { wants(t, d, request, fmt.Sprint("v", r), 200, `{"values":["djA=","djE=","djI="]}`) })
 	}
 	wg.Wait()
-	if code, _ := ask(t, d, "token0", "POST", "/v1/fence/x", strings.Repeat("v", MaxFence+1)); code != 413 {
-		t.Errorf("too large a value: %d", code)
-	}
 }
 
 func TestServerStore(t *testing.T) {
 	d, _ := openTestServer(t, 2)
-	if code, _ := ask(t, d, "token0", "GET", "/v1/kv/a/b", ""); code != 404 {
-		t.Errorf("missing key: %d", code)
-	}
 	var wg sync.WaitGroup
 	for range 3 {
-		wg.Go(func() {
-			if code, text := ask(t, d, "token1", "GET", "/v1/kv/a/b?wait=10s", ""); code != 200 || text != "\x00value" {
-				t.Errorf("waiting get: %d %q", code, text)
-			}
-		})
+		wg.Go(func() { wants(t, d, "token1 GET kv/a/b?wait=10s", "", 200, "\x00value") })
 	}
-	if code, text := ask(t, d, "token0", "PUT", "/v1/kv/a/b", "\x00value"); code != 204 {
-		t.Errorf("put: %d %s", code, text)
-	}
+	wants(t, d, "token0 PUT kv/a/b", "\x00value", 204, "")
 	wg.Wait()
-	if code, _ := ask(t, d, "token0", "GET", "/v1/kv/a?wait=soon", ""); code != 400 {
-		t.Errorf("bad wait: %d", code)
+}
+
+// What is wrong with a request is answered, and what ranks tell the job of others reaches it.
+func TestServerAnswers(t *testing.T) {
+	d, b := openTestServer(t, 2)
+	for _, tc := range []struct {
+		request, body string
+		code          int
+		told          string
+	}{
+		{"token0 POST fence/x", strings.Repeat("v", MaxFence+1), 413, ""},
+		{"token0 GET kv/a/b", "", 404, ""},
+		{"token0 GET kv/a?wait=soon", "", 400, ""},
+		{"token0 POST lost", `{"rank":1,"cause":"reset"}`, 204, "0 lost 1: reset"},
+		{"token1 POST left", `{"rank":0,"cause":"closed"}`, 204, "1 lost 0: left: closed"},
+		{"token0 POST lost", `{"rank":2}`, 400, ""},
+		{"token0 POST left", `{"rank":-1}`, 400, ""},
+		{"token1 POST note", `{"text":"waits","stall":true}`, 204, "1 lost 1: note: waits, stall true"},
+		{"token1 POST note", `{"text":""}`, 400, ""},
+		{"token1 POST note", strings.Repeat(" ", maxNote+1), 413, ""},
+	} {
+		words := strings.Fields(tc.request)
+		code, text := ask(t, d, words[0], words[1], "/v1/"+words[2], tc.body)
+		check.Equal(t, code, tc.code, tc.request, "is answered", text)
+		if tc.told != "" {
+			check.Equal(t, <-b.lost, tc.told, "the job is told")
+		}
+	}
+	for _, path := range []string{"lost", "left", "note"} {
+		for _, bad := range []string{"", "{}", "["} {
+			code, _ := ask(t, d, "token0", "POST", "/v1/"+path, bad)
+			check.Equal(t, code, 400, path, bad)
+		}
 	}
 }
 
@@ -232,10 +251,9 @@ func TestServerTakesOnlyNamesThatTravel(t *testing.T) {
 		method := map[string]string{"fence/": "POST", "kv/": "PUT"}[path]
 		for name, good := range map[string]bool{strings.Repeat("k", MaxKey): true, "%C3%A4": true,
 			strings.Repeat("k", MaxKey+1): false, "a%FF": false} {
-			if code, text := ask(t, d, "token0", method, "/v1/"+path+name, "v"); (code < 300) != good || !good &&
-				code != 400 {
-				t.Errorf("%s %s of %d bytes: %d %s", method, path, len(name), code, text)
-			}
+			code, text := ask(t, d, "token0", method, "/v1/"+path+name, "v")
+			check.That(t, (code < 300) == good && (good || code == 400),
+				"%s %s of %d bytes: %d %s", method, path, len(name), code, text)
 			if code, text := ask(t, d, "token0", "GET", "/v1/kv/"+name, ""); path == "kv/" &&
 				((code < 300) != good || !good && code != 400) {
 				t.Errorf("GET of %d bytes: %d %s", len(name), code, text)
@@ -247,47 +265,11 @@ func TestServerTakesOnlyNamesThatTravel(t *testing.T) {
 func TestServerAbortReachesEveryWaiter(t *testing.T) {
 	d, b := openTestServer(t, 2)
 	var wg sync.WaitGroup
-	wg.Go(func() {
-		if code, text := ask(t, d, "token0", "GET", "/v1/abort", ""); code != 200 || text != `{"rank":1}` {
-			t.Errorf("abort: %d %s", code, text)
-		}
-	})
-	wg.Go(func() {
-		if code, text := ask(t, d, "token0", "POST", "/v1/fence/f", ""); code != 410 || text != `{"rank":1}` {
-			t.Errorf("fence: %d %s", code, text)
-		}
-	})
-	if code, _ := ask(t, d, "token0", "POST", "/v1/lost", `{"rank":1,"cause":"reset"}`); code != 204 {
-		t.Errorf("lost: %d", code)
-	}
-	check.Equal(t, <-b.lost, "0 lost 1: reset", "lost")
-	if code, _ := ask(t, d, "token1", "POST", "/v1/left", `{"rank":0,"cause":"closed"}`); code != 204 {
-		t.Errorf("left: %d", code)
-	}
-	check.Equal(t, <-b.lost, "1 lost 0: left: closed", "left")
-	for _, bad := range []string{"", "{}", `{"rank":2}`, `{"rank":-1}`, `[`} {
-		for _, path := range []string{"/v1/lost", "/v1/left"} {
-			if code, _ := ask(t, d, "token0", "POST", path, bad); code != 400 {
-				t.Errorf("%s %q: %d", path, bad, code)
-			}
-		}
-	}
+	wg.Go(func() { wants(t, d, "token0 GET abort", "", 200, `{"rank":1}`) })
+	wg.Go(func() { wants(t, d, "token0 POST fence/f", "", 410, `{"rank":1}`) })
+	wants(t, d, "token0 GET kv/a", "", 404, "") // usually they wait by now
 	close(b.aborted)
 	wg.Wait()
-}
-
-func TestServerTakesNotes(t *testing.T) {
-	d, b := openTestServer(t, 2)
-	if code, _ := ask(t, d, "token1", "POST", "/v1/note", `{"text":"waits","stall":true}`); code != 204 {
-		t.Errorf("note: %d", code)
-	}
-	check.Equal(t, <-b.lost, "1 lost 1: note: waits, stall true", "note")
-	for bad, want := range map[string]int{"": 400, "{}": 400, `{"text":""}`: 400, `[`: 400,
-		strings.Repeat(" ", maxNote+1): 413} {
-		if code, _ := ask(t, d, "token1", "POST", "/v1/note", bad); code != want {
-			t.Errorf("note of %d bytes: %d, want %d", len(bad), code, want)
-		}
-	}
 }
 
 func TestClosedServerEndsWaiters(t *testing.T) {

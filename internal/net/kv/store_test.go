@@ -18,9 +18,7 @@ func TestStoreIsBounded(t *testing.T) {
 	for i := range 10 {
 		must.OK(t, s.Put(fmt.Sprint("k", i), []byte("v2")))
 	}
-	if err := s.Put("one more", nil); err == nil || !strings.Contains(err.Error(), "full (10 keys") {
-		t.Errorf("keys without values cost nothing: %v", err)
-	}
+	check.Error(s.Put("one more", nil)).Says(t, "full (10 keys", "keys without values cost nothing")
 	check.OK(t, s.Put("k1", []byte("v3")), "over an old value")
 	check.That(t, NewStore().Put(strings.Repeat("k", MaxKey+1), nil) != nil, "no bound on keys")
 }
@@ -48,16 +46,10 @@ func TestGatherIsBounded(t *testing.T) {
 	for i := range maxOpen {
 		must.Get(g.Add(fmt.Sprint(i), map[int][]byte{0: nil}))(t)
 	}
-	if _, err := g.Add("one more", map[int][]byte{0: nil}); err == nil {
-		t.Error("no bound on open fences")
-	}
+	check.Error(g.Add("one more", map[int][]byte{0: nil})).Any(t, "no bound on open fences")
 	g = NewFences(2)
-	if _, err := g.Add("a", map[int][]byte{0: make([]byte, MaxFence+1)}); err == nil {
-		t.Error("no bound on a value")
-	}
-	if _, err := g.Add(strings.Repeat("n", MaxKey+1), nil); err == nil {
-		t.Error("no bound on a name")
-	}
+	check.Error(g.Add("a", map[int][]byte{0: make([]byte, MaxFence+1)})).Any(t, "no bound on a value")
+	check.Error(g.Add(strings.Repeat("n", MaxKey+1), nil)).Any(t, "no bound on a name")
 	value := make([]byte, MaxFence)
 	var err error
 	n := 0

@@ -32,10 +32,7 @@ func helper(t *testing.T, uid int, role, addr string) *other {
 	if uid != os.Getuid() {
 		o.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}}
 	}
-	var err error
-	if o.stdin, err = o.cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
+	o.stdin = must.Get(o.cmd.StdinPipe())(t)
 	must.OK(t, o.cmd.Start())
 	t.Cleanup(func() { o.stop() })
 	return o

@@ -200,9 +200,8 @@ func TestReplay(t *testing.T) {
 	conn := f.dial()
 	conn.Write(recorder.sent.Bytes())
 	conn.SetReadDeadline(time.Now().Add(time.Minute))
-	if got, _ := io.ReadAll(conn); len(got) > helloSize+macSize {
-		t.Errorf("a replay got %d bytes, which is more than the challenge", len(got))
-	}
+	got, _ := io.ReadAll(conn)
+	check.That(t, len(got) <= helloSize+macSize, "a replay got %d bytes, which is more than the challenge", len(got))
 	f.finish()
 }
 
@@ -220,34 +219,25 @@ func TestDuplicates(t *testing.T) {
 	n := meet(t, 2, 2, nil, nil, nil)
 	var conns [2]*Conn
 	for stripe := range conns {
-		var err error
-		if conns[stripe], err = dialAs(t, n, 0, stripe, 2); err != nil {
-			t.Fatal(err)
-		}
-		if _, err = dialAs(t, n, 0, stripe, 2); !errors.Is(err, ErrRefused) {
-			t.Errorf("second connection for stripe %d: %v, want a refusal", stripe, err)
-		}
+		conns[stripe] = must.Get(dialAs(t, n, 0, stripe, 2))(t)
+		_, err := dialAs(t, n, 0, stripe, 2)
+		check.That(t, errors.Is(err, ErrRefused), "second connection for stripe %d: %v, want a refusal", stripe, err)
 	}
 	conns[1].Close()
-	if _, err := dialAs(t, n, 0, 1, 2); err != nil { // the first has hung up
-		t.Errorf("rank 0 tries again: %v", err)
-	}
+	_, err := dialAs(t, n, 0, 1, 2) // the first has hung up
+	check.OK(t, err, "rank 0 tries again")
 	awaitConns(t, n, 0)
 	conns[0].Close()
-	if _, err := dialAs(t, n, 0, 0, 2); !errors.Is(err, ErrRefused) {
-		t.Errorf("a link in use got another connection: %v", err)
-	}
-	if _, err := dialAs(t, n, 1, 0, 2); err != nil {
-		t.Errorf("the listeners are closed before rank 1 has joined: %v", err)
-	}
+	check.Error(dialAs(t, n, 0, 0, 2)).Is(t, ErrRefused, "a link in use got another connection")
+	_, err = dialAs(t, n, 1, 0, 2)
+	check.OK(t, err, "the listeners are closed before rank 1 has joined")
 }
 
 func TestStripesMustAgree(t *testing.T) {
 	n := meet(t, 2, 2, nil, nil, nil)
 	for _, c := range []struct{ stripe, stripes int }{{0, 1}, {0, 3}, {2, 2}, {2, 3}, {200, 2}} {
-		if _, err := dialAs(t, n, 0, c.stripe, c.stripes); !errors.Is(err, ErrRefused) {
-			t.Errorf("stripe %d of %d: %v, want a refusal", c.stripe, c.stripes, err)
-		}
+		_, err := dialAs(t, n, 0, c.stripe, c.stripes)
+		check.That(t, errors.Is(err, ErrRefused), "stripe %d of %d: %v, want a refusal", c.stripe, c.stripes, err)
 	}
 }
 
@@ -258,9 +248,8 @@ func TestListenersCloseWithTheLast(t *testing.T) {
 	first := must.Get(dialAs(t, n, 0, 0, 1))(t)
 	first.Close()
 	for _, rank := range []int{0, 1} {
-		if _, err := dialAs(t, n, rank, 0, 1); err != nil {
-			t.Fatalf("rank %d: %v", rank, err)
-		}
+		_, err := dialAs(t, n, rank, 0, 1)
+		must.OK(t, err, "rank", rank)
 	}
 	awaitConns(t, n, 0)
 	awaitConns(t, n, 1)
@@ -287,9 +276,8 @@ func welcoming(t *testing.T) (one, zero *Endpoint, taken chan int) {
 // The key's holder adds lanes once its first connection was taken, also the same one again.
 func TestLanes(t *testing.T) {
 	one, zero, taken := welcoming(t)
-	if _, err := zero.DialLane(testContext(t), 1, 0, 1, loopback(), one.Addrs()[0]); !errors.Is(err, ErrRefused) {
-		t.Errorf("a lane before the first connection: %v", err)
-	}
+	check.Error(zero.DialLane(testContext(t), 1, 0, 1, loopback(), one.Addrs()[0])).Is(t, ErrRefused,
+		"a lane before the first connection")
 	conns := must.Get(zero.Dial(testContext(t), 1))(t)
 	t.Cleanup(func() { closeAll(conns) })
 	awaitConns(t, one, 0)

@@ -3,6 +3,8 @@ package secure
 import (
 	"net/netip"
 	"testing"
+
+	"github.com/gorun/gorun/internal/test/check"
 )
 
 // A member connects to no service of its own, nor of a whole link, because another one says that it
@@ -24,9 +26,8 @@ func TestOwnServicesAreNotDialled(t *testing.T) {
 			if text == "" {
 				continue
 			}
-			if all := Dialable(addrs, []netip.Addr{netip.MustParseAddr(text)}); len(all) != 1-i {
-				t.Errorf("a host at %s dials %v for %s", text, all, at)
-			}
+			all := Dialable(addrs, []netip.Addr{netip.MustParseAddr(text)})
+			check.That(t, len(all) == 1-i, "a host at %s dials %v for %s", text, all, at)
 		}
 	}
 }

@@ -2,7 +2,6 @@ package secure
 
 import (
 	"bytes"
-	"errors"
 	"io"
 	"net"
 	"sync"
@@ -55,8 +54,7 @@ func newClub(t *testing.T, members int, encrypted bool) *club {
 
 func (c *club) dial(from, to, stream int) (net.Conn, error) {
 	c.Helper()
-	conn, err := net.Dial("tcp", c.addrs[to])
-	must.OK(c, err)
+	conn := must.Get(net.Dial("tcp", c.addrs[to]))(c)
 	c.Cleanup(func() { conn.Close() })
 	must.OK(c, conn.SetDeadline(time.Now().Add(2*time.Minute)))
 	return c.members[from].Dial(conn, to, stream)
@@ -72,15 +70,12 @@ func TestMembersOfAGroupMeet(t *testing.T) {
 				text := bytes.Repeat([]byte("text"), 100_000)
 				go func() { _, _ = conn.Write(text) }()
 				back := make([]byte, len(text))
-				if _, err := io.ReadFull(conn, back); err != nil || !bytes.Equal(back, text) {
-					t.Errorf("another text came back, %v", err)
-				}
+				_, err := io.ReadFull(conn, back)
+				check.That(t, err == nil && bytes.Equal(back, text), "another text came back, %v", err)
 			}
 			// The last one has another key.
 			for _, way := range [][2]int{{2, 0}, {0, 2}} {
-				if _, err := c.dial(way[0], way[1], 0); err == nil {
-					t.Errorf("%v have met", way)
-				}
+				check.Error(c.dial(way[0], way[1], 0)).Any(t, way, "have met")
 			}
 			if len(c.handled) > 0 {
 				t.Errorf("a stranger was admitted: %v", <-c.handled)
@@ -98,9 +93,7 @@ func TestAuthenticatorRefusesOtherKeys(t *testing.T) {
 	} {
 		impostor := must.Get(NewAuthenticator(identity(0, 3), 3, newTestCredentials(t), cert))(t)
 		c.members[0] = impostor
-		if _, err := c.dial(0, 1, 0); !errors.Is(err, ErrRefused) {
-			t.Errorf("%s: %v", name, err)
-		}
+		check.Error(c.dial(0, 1, 0)).Is(t, ErrRefused, name)
 	}
 	check.That(t, len(c.handled) == 0, "an impostor was admitted")
 }
@@ -114,9 +107,8 @@ func TestAuthenticatorUnderFlood(t *testing.T) {
 	for range 2 * admit.MaxPending {
 		conn := must.Get(net.Dial("tcp", c.addrs[1]))(t)
 		t.Cleanup(func() { conn.Close() })
-		if _, err := conn.Write(recorded.sent.Bytes()); err != nil && !disconnected(err) {
-			t.Fatal(err)
-		}
+		_, err := conn.Write(recorded.sent.Bytes())
+		must.That(t, err == nil || disconnected(err), "%v", err)
 	}
 	must.Get(c.dial(0, 1, 1))(t)
 	check.Equal(t, <-c.handled, [2]int{0, 1}, "admitted")

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -94,9 +95,8 @@ func FuzzHandshake(f *testing.F) {
 		} else {
 			err = dialer.dial(tape{bytes.NewReader(altered)}, 1, 0)
 		}
-		if same := bytes.Equal(altered, said); same != (err == nil) {
-			t.Errorf("unchanged is %v, but the handshake ends with %v", same, err)
-		}
+		same := bytes.Equal(altered, said)
+		check.That(t, same == (err == nil), "unchanged is %v, but the handshake ends with %v", same, err)
 	})
 }
 
@@ -132,7 +132,6 @@ func TestDialerChecksWhoAnswers(t *testing.T) {
 		answer := mine.encode()
 		there.Write(append(answer, mac(s.joinKey, 2, append(script, answer...))...))
 	}()
-	if err := handshakerOf(t, identity(0, 3)).dial(here, 1, 0); err != ErrRefused {
-		t.Errorf("rank 2 in place of rank 1: %v, want a refusal", err)
-	}
+	err := handshakerOf(t, identity(0, 3)).dial(here, 1, 0)
+	check.That(t, err == ErrRefused, "rank 2 in place of rank 1: %v, want a refusal", err)
 }

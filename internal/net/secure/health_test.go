@@ -3,6 +3,8 @@ package secure
 import (
 	"testing"
 	"time"
+
+	"github.com/gorun/gorun/internal/test/check"
 )
 
 func TestVerdict(t *testing.T) {
@@ -24,8 +26,7 @@ func TestVerdict(t *testing.T) {
 		"does not answer probes for short": {health{probes: 3, lastHeard: short}, false},
 		"retried what was acknowledged":    {health{retries: 3, lastHeard: long}, false},
 	} {
-		if err := c.verdict(); (err != nil) != c.dead {
-			t.Errorf("%s: %v", name, err)
-		}
+		err := c.verdict()
+		check.That(t, (err != nil) == c.dead, "%s: %v", name, err)
 	}
 }

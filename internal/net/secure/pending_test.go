@@ -43,9 +43,8 @@ func flood(f *forming) (many, most int) {
 	many = int(min(10_000, limit.Cur-2*admit.MaxPending)) // this process holds both ends
 	for i := range many {
 		conn := f.dial()
-		if _, err := conn.Write([]byte(magic[:1+i%len(magic)])); err != nil && !disconnected(err) {
-			f.t.Fatal(err)
-		}
+		_, err := conn.Write([]byte(magic[:1+i%len(magic)]))
+		must.That(f.t, err == nil || disconnected(err), "%v", err)
 		if i%100 == 0 {
 			most = max(most, f.endpoint.acceptor.pending.Len())
 		}
@@ -63,9 +62,7 @@ func TestTenThousandHalfOpenConnections(t *testing.T) {
 	check.That(t, most >= admit.MaxPending/2 && most <= admit.MaxPending, "%d of %d are pending at once", most, many)
 	ctx := testContext(t)
 	for descriptors(t)-before-many > admit.MaxPending+10 { // evicted connections close soon
-		if ctx.Err() != nil {
-			t.Fatalf("%d descriptors for %d connections", descriptors(t)-before, many)
-		}
+		must.That(t, ctx.Err() == nil, "%d descriptors for %d connections", descriptors(t)-before, many)
 		time.Sleep(time.Millisecond)
 	}
 	f.finish()

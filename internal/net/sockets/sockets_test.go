@@ -20,10 +20,9 @@ func TestTable(t *testing.T) {
 	} {
 		got := ""
 		for s := range Table("  sl  local_address rem_address\n" + fmt.Sprintf(line, text)) {
-			if got = s.Local.String(); s.Remote != netip.MustParseAddrPort("127.0.0.2:80") || s.State != Established ||
-				s.UID != 1000 || s.Inode != 77 || s.Queues != "00000000:00000003" {
-				t.Errorf("%s: %+v", text, s)
-			}
+			got = s.Local.String()
+			check.That(t, s.Remote == netip.MustParseAddrPort("127.0.0.2:80") && s.State == Established &&
+				s.UID == 1000 && s.Inode == 77 && s.Queues == "00000000:00000003", "%s: %+v", text, s)
 		}
 		check.Equal(t, got, want, text)
 	}

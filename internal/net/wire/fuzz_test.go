@@ -66,9 +66,8 @@ func FuzzReader(f *testing.F) {
 			if err != nil {
 				break
 			}
-			if held := cap(frame.Payload); held > 2*len(data)+MaxData {
-				t.Fatalf("%d bytes held for %d bytes of input", held, len(data))
-			}
+			held := cap(frame.Payload)
+			must.That(t, held <= 2*len(data)+MaxData, "%d bytes held for %d bytes of input", held, len(data))
 			must.OK(t, w.Send(frame.Type, frame.Stream, frame.Payload), "a frame that was read cannot be sent")
 			_, _ = frame.Credit()
 			_, _ = frame.Heartbeat()
@@ -76,9 +75,8 @@ func FuzzReader(f *testing.F) {
 		}
 		must.That(t, bytes.HasPrefix(data, again.Bytes()), "frames changed on the way")
 		whole := story(NewReader(bytes.NewReader(data)))
-		if cut := story(NewReader(&pieces{data: data, cuts: cuts})); !slices.Equal(whole, cut) {
-			t.Fatalf("whole %q\ncut   %q", whole, cut)
-		}
+		cut := story(NewReader(&pieces{data: data, cuts: cuts}))
+		must.That(t, slices.Equal(whole, cut), "whole %q\ncut   %q", whole, cut)
 	})
 }
 
@@ -168,9 +166,8 @@ func FuzzJob(f *testing.F) {
 		}
 		frame := must.Get(NewReader(&stream).Next())(t)
 		var again Job
-		if err := frame.Decode(&again); err != nil || !same(job, again) {
-			t.Fatalf("%+v\nis %+v, %v", job, again, err)
-		}
+		err := frame.Decode(&again)
+		must.That(t, err == nil && same(job, again), "%+v\nis %+v, %v", job, again, err)
 	})
 }
 

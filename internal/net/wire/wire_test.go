@@ -31,14 +31,12 @@ func TestFramesComeBackAsSent(t *testing.T) {
 	r := NewReader(&stream)
 	for i, want := range sent {
 		got, err := r.Next()
-		if err != nil || got.Type != want.Type || got.Stream != want.Stream || !bytes.Equal(got.Payload, want.Payload) {
-			t.Fatalf("frame %d: got %s/%d with %d bytes, want %s/%d with %d: %v", i, got.Type, got.Stream,
-				len(got.Payload), want.Type, want.Stream, len(want.Payload), err)
-		}
+		must.That(t, err == nil && got.Type == want.Type && got.Stream == want.Stream &&
+			bytes.Equal(got.Payload, want.Payload), "frame %d: got %s/%d with %d bytes, want %s/%d with %d: %v", i,
+			got.Type, got.Stream, len(got.Payload), want.Type, want.Stream, len(want.Payload), err)
 	}
-	if _, err := r.Next(); err != io.EOF {
-		t.Errorf("after the last frame: %v, want EOF", err)
-	}
+	_, err := r.Next()
+	check.That(t, err == io.EOF, "after the last frame: %v, want EOF", err)
 }
 
 // carried returns message as a frame that was sent and read.
@@ -99,9 +97,8 @@ func TestHelloHoldsEveryAddress(t *testing.T) {
 	check.That(t, err == io.ErrNoProgress, "%v, want the handler's error", err)
 	f.Payload = []byte(`{"Addresses":[{"Prefix":"10.0.0.1"}]}`)
 	var bad *FormatError
-	if err := Handle(f, func(Hello) error { t.Error("handled"); return nil }); !errors.As(err, &bad) {
-		t.Errorf("an address without its subnet: %v", err)
-	}
+	check.Error(Handle(f, func(Hello) error { t.Error("handled"); return nil })).As(t, &bad,
+		"an address without its subnet")
 }
 
 func TestMalformedFramesAreRefused(t *testing.T) {
@@ -117,17 +114,13 @@ func TestMalformedFramesAreRefused(t *testing.T) {
 		"hello too long":   header(MaxHello+1, byte(TypeHello), 0),
 	} {
 		var bad *FormatError
-		if _, err := NewReader(bytes.NewReader(data)).Next(); !errors.As(err, &bad) {
-			t.Errorf("%s: %v, want a FormatError", name, err)
-		}
+		_, err := NewReader(bytes.NewReader(data)).Next()
+		check.That(t, errors.As(err, &bad), "%s: %v, want a FormatError", name, err)
 	}
-	if _, err := NewReader(bytes.NewReader(header(8, byte(TypeHeartbeat), 0))).Next(); err != io.ErrUnexpectedEOF {
-		t.Errorf("cut frame: %v", err)
-	}
+	_, err := NewReader(bytes.NewReader(header(8, byte(TypeHeartbeat), 0))).Next()
+	check.Equal(t, err, io.ErrUnexpectedEOF, "cut frame")
 	var bad *FormatError
-	if err := NewWriter(io.Discard).Send(TypeOutput, 0, make([]byte, MaxData+1)); !errors.As(err, &bad) {
-		t.Errorf("oversized send: %v", err)
-	}
+	check.Error(NewWriter(io.Discard).Send(TypeOutput, 0, make([]byte, MaxData+1))).As(t, &bad, "oversized send")
 }
 
 func TestSteadyStateDoesNotAllocate(t *testing.T) {
@@ -154,14 +147,11 @@ func TestMissingPreambleShowsWhatCame(t *testing.T) {
 	check.That(t, errors.As(err, &noisy) && noisy.Started && string(noisy.Noise) == "motd\nusage\n",
 		"after the start mark: %v", err)
 	for _, nonce := range []string{"", "one", "onetw", "onetwo ", "ONETWO", "two"} {
-		if _, err := FindPreamble(bytes.NewReader(Preamble(nonce)), "onetwo"); !errors.As(err, &noisy) {
-			t.Errorf("the preamble of %q was accepted: %v", nonce, err)
-		}
+		check.Error(FindPreamble(bytes.NewReader(Preamble(nonce)), "onetwo")).As(t, &noisy, "the preamble of", nonce,
+			"was accepted")
 	}
 	endless := io.MultiReader(strings.NewReader(strings.Repeat("y\n", MaxNoise)), strings.NewReader("more"))
-	if _, err := FindPreamble(endless, "n"); !errors.Is(err, ErrTooNoisy) {
-		t.Errorf("endless: %v", err)
-	}
+	check.Error(FindPreamble(endless, "n")).Is(t, ErrTooNoisy, "endless")
 }
 
 func TestCreditBlocksAndReturns(t *testing.T) {
@@ -192,9 +182,8 @@ func TestCreditBlocksAndReturns(t *testing.T) {
 func TestStreamNumbers(t *testing.T) {
 	for rank := range 5 {
 		for _, fd := range []int{Stdout, Stderr, Result} {
-			if r, f := RankFD(OutputStream(rank, fd)); r != rank || f != fd {
-				t.Errorf("rank %d fd %d came back as rank %d fd %d", rank, fd, r, f)
-			}
+			r, f := RankFD(OutputStream(rank, fd))
+			check.That(t, r == rank && f == fd, "rank %d fd %d came back as rank %d fd %d", rank, fd, r, f)
 		}
 	}
 }
