@@ -164,9 +164,7 @@ func TestTheNextGorunEndsWhatIsLeft(t *testing.T) {
 		next.finish()
 		lab.NoneLeft(t, hidden)
 		lab.Until(t, "the end of the cgroups", func() bool { return len(groupsOf(h.cmd.Process.Pid)) == 0 })
-		if err := syscall.Kill(stranger.Process.Pid, 0); err != nil {
-			t.Error("a stranger was killed for its environment")
-		}
+		check.OK(t, syscall.Kill(stranger.Process.Pid, 0), "a stranger was killed for its environment")
 		var pid int
 		if _, err := fmt.Sscan(other.printed(2, 1), &pid); err != nil || syscall.Kill(pid, 0) != nil {
 			t.Errorf("a process of another job was killed for its environment: %d, %v", pid, err)
@@ -190,9 +188,8 @@ func TestAnAgentWithoutGuardIsNoLeftover(t *testing.T) {
 		next.run(script(1, "exit 0"))
 		next.finish()
 		h.awaitEnd()
-		if e, ended := h.exits[2]; ended && e.Signal != 0 {
-			t.Errorf("the rank, which wanted to end by itself, ended as %+v", e)
-		}
+		e, ended := h.exits[2]
+		check.That(t, !ended || e.Signal == 0, "the rank, which wanted to end by itself, ended as %+v", e)
 		h.stop()
 	})
 }

@@ -174,9 +174,8 @@ func TestCore(t *testing.T) {
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
-			if _, did := play(tc.events); strings.Join(did, ", ") != tc.did {
-				t.Errorf("did  %s\nwant %s", strings.Join(did, ", "), tc.did)
-			}
+			_, did := play(tc.events)
+			check.Equal(t, strings.Join(did, ", "), tc.did, "did")
 		})
 	}
 }

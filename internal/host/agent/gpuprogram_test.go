@@ -47,9 +47,8 @@ func lay(t *testing.T, root fstest.MapFS) string {
 func (h *host) send(program []byte) {
 	h.t.Helper()
 	for piece := range slices.Chunk(program, wire.MaxData) {
-		if err := h.out.Send(wire.TypeProgram, 0, piece); err != nil {
-			h.t.Errorf("send a program: %v: %s", err, h.said())
-		}
+		err := h.out.Send(wire.TypeProgram, 0, piece)
+		check.That(h.t, err == nil, "send a program: %v: %s", err, h.said())
 	}
 }
 
@@ -95,9 +94,8 @@ func TestSentProgramDecidesTheAssignment(t *testing.T) {
 					got += "] ["
 				}
 			}
-			if got += "]]"; got != tt.want {
-				t.Errorf("ranks have %s, want %s (%s)", got, tt.want, h.ready.GPUs)
-			}
+			got += "]]"
+			check.That(t, got == tt.want, "ranks have %s, want %s (%s)", got, tt.want, h.ready.GPUs)
 			for i, p := range h.ready.Places {
 				if said := h.printed(i+2, 1); said != strings.Join(p.GPUs, ",")+"\n0\n" {
 					t.Errorf("rank %d printed %q: its GPUs, and how many of the program's files it has", i+2, said)
@@ -116,26 +114,6 @@ func rawNoise(n int) string {
 		text[i] = 'a' + byte(x>>27)%26
 	}
 	return string(text)
-}
-
-// TestSentProgramNamesInstances checks that instances are assigned by their names, which only
-// gorun-gpu knows.
-func TestSentProgramNamesInstances(t *testing.T) {
-	t.Parallel()
-	root := files.GPUs(0)
-	root["proc/driver/nvidia/capabilities/gpu0/mig/gi1/access"] = &fstest.MapFile{}
-	h := startHost(t, "AGENT_TEST_ROOT="+lay(t, root))
-	must.That(t, h.hello.LacksGPUProgram && h.hello.Partitioned, "hello %+v", h.hello)
-	h.answerHello()
-	h.send(packed(t, `#!/bin/sh
-echo '{"devices": [{"index": 0, "bus_id": "0000:07:00.0", "mig_enabled": true, "mig": [{"uuid": "MIG-a"}, {"uuid": "MIG-b"}]}]}'
-`))
-	h.tell(wire.TypeJob, script(2, "echo $CUDA_VISIBLE_DEVICES"))
-	h.start()
-	h.finish()
-	a := h.printed(2, 1)
-	b := h.printed(3, 1)
-	check.That(t, a == "MIG-a\n" && b == "MIG-b\n", "ranks see %q and %q", a, b)
 }
 
 // stream returns the frames that say sends.
@@ -228,9 +206,8 @@ func FuzzReadJob(f *testing.F) {
 // every child.
 func TestProgramsOfTheAgentAreNotReaped(t *testing.T) {
 	t.Parallel()
-	if said, err := exec.Command("/proc/self/exe", reapWord, "500").CombinedOutput(); err != nil {
-		t.Errorf("%v: %s", err, said)
-	}
+	said, err := exec.Command("/proc/self/exe", reapWord, "500").CombinedOutput()
+	check.That(t, err == nil, "%v: %s", err, said)
 }
 
 // runBesideReaper runs programs as an agent does before its ranks, then leaves one to be reaped.

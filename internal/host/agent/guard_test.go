@@ -11,6 +11,7 @@ import (
 
 	"github.com/gorun/gorun/internal/host/services"
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -60,26 +61,20 @@ func TestRanksStandAlone(t *testing.T) {
 		}
 	}
 	own, _ := os.ReadFile("/proc/self/oom_score_adj")
-	if lines[1] != "500" && lines[1] != strings.TrimSpace(string(own)) {
-		t.Errorf("oom_score_adj is %s", lines[1])
-	}
+	check.That(t, lines[1] == "500" || lines[1] == strings.TrimSpace(string(own)), "oom_score_adj is %s", lines[1])
 	fields := strings.Fields(lines[2])
-	if pid := fields[0]; fields[4] != pid || fields[5] != pid {
-		t.Errorf("pid %s has group %s and session %s", pid, fields[4], fields[5])
-	}
-	if ppid, _ := strconv.Atoi(fields[3]); ppid != h.hello.PID {
-		t.Errorf("the parent is %d, not the agent, %d", ppid, h.hello.PID)
-	}
+	pid := fields[0]
+	check.That(t, fields[4] == pid && fields[5] == pid, "pid %s has group %s and session %s", pid, fields[4], fields[5])
+	ppid, _ := strconv.Atoi(fields[3])
+	check.That(t, ppid == h.hello.PID, "the parent is %d, not the agent, %d", ppid, h.hello.PID)
 }
 
 func TestGuardNeedsItsAgent(t *testing.T) {
 	cmd := exec.Command("/proc/self/exe", guardWord, "nonce") // a guard is a subreaper for ever, so not in this process
 	cmd.Env = append(os.Environ(), "AGENT_TEST_PROGRAM=/no/such/agent", lab.QuickExit)
 	out, err := cmd.CombinedOutput()
-	if cmd.ProcessState.ExitCode() != wire.CodeHostFailed ||
-		!strings.Contains(string(out), "start the agent: no such file or directory") {
-		t.Errorf("%q, %v", out, err)
-	}
+	check.That(t, cmd.ProcessState.ExitCode() == wire.CodeHostFailed &&
+		strings.Contains(string(out), "start the agent: no such file or directory"), "%q, %v", out, err)
 }
 
 // The memory that Open MPI's ranks share goes also when their agent is killed, and cannot remove
@@ -95,13 +90,11 @@ func TestOpenMPI4LeavesNothingWithoutItsAgent(t *testing.T) {
 	h.until("the rank", func() bool { return strings.HasSuffix(string(h.output[stream]), "\n") })
 	folder := strings.TrimSpace(h.printed(2, 1))
 	defer os.RemoveAll(folder)
-	if text, err := os.ReadFile(folder + "/vader_segment"); string(text) != "shared\n" || err != nil {
-		t.Fatalf("%q, %v", text, err)
-	}
+	text, err := os.ReadFile(folder + "/vader_segment")
+	must.That(t, string(text) == "shared\n" && err == nil, "%q, %v", text, err)
 	kill(t, h.hello.PID, syscall.SIGKILL)
 	h.awaitEnd()
 	h.stop()
-	if _, err := os.Stat(folder); !os.IsNotExist(err) {
-		t.Errorf("the folder is still there: %v", err)
-	}
+	_, err = os.Stat(folder)
+	check.That(t, os.IsNotExist(err), "the folder is still there: %v", err)
 }

@@ -57,7 +57,6 @@ type host struct {
 	output map[uint32][]byte
 	pauses map[uint32]int // frames without bytes
 	owed   map[uint32]int
-	credit map[uint32]int // for stdin
 	fences []wire.Fence
 	gets   []wire.Get
 	puts   []wire.Put
@@ -86,16 +85,13 @@ func startHost(t *testing.T, env ...string) *host {
 		output: map[uint32][]byte{},
 		pauses: map[uint32]int{},
 		owed:   map[uint32]int{},
-		credit: map[uint32]int{},
 	}
 	h.cmd.Env = append(append(os.Environ(), env...), h.mark, lab.QuickExit)
 	log, err := os.Create(h.stderr)
 	must.OK(t, err)
 	defer log.Close()
 	h.cmd.Stderr = log
-	if h.stdin, err = h.cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
+	h.stdin = must.Get(h.cmd.StdinPipe())(t)
 	stdout := must.Get(h.cmd.StdoutPipe())(t)
 	must.OK(t, h.cmd.Start())
 	t.Cleanup(h.stop)
@@ -117,9 +113,7 @@ func startHost(t *testing.T, env ...string) *host {
 		defer h.mu.Unlock()
 		h.err = ended
 	}()
-	if err != nil {
-		t.Fatalf("no hello: %v: %s", err, h.said())
-	}
+	must.That(t, err == nil, "no hello: %v: %s", err, h.said())
 	return h
 }
 
@@ -215,9 +209,8 @@ func script(n int, text string) wire.Job { return jobOf(n, "/bin/sh", "-c", text
 
 func (h *host) tell(t wire.Type, message any) {
 	h.t.Helper()
-	if err := h.out.SendMessage(t, message); err != nil {
-		h.t.Errorf("tell the agent: %v: %s", err, h.said())
-	}
+	err := h.out.SendMessage(t, message)
+	check.That(h.t, err == nil, "tell the agent: %v: %s", err, h.said())
 }
 
 // until waits for something that read finds, under its lock.
@@ -236,9 +229,7 @@ func (h *host) until(what string, is func() bool) {
 	})
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !is() {
-		h.t.Fatalf("the agent ended (%v) before %s: %s", h.err, what, h.said())
-	}
+	must.That(h.t, is(), "the agent ended (%v) before %s: %s", h.err, what, h.said())
 }
 
 // awaitOutput waits until each of the ranks has printed something.
@@ -333,15 +324,13 @@ func (h *host) frame(f wire.Frame) error {
 		return h.outputFrame(f)
 	case wire.TypeExit:
 		return wire.Handle(f, func(e wire.Exit) error {
-			if _, twice := h.exits[e.Rank]; twice {
-				h.t.Errorf("rank %d ended twice", e.Rank)
-			}
+			_, twice := h.exits[e.Rank]
+			check.That(h.t, !twice, "rank %d ended twice", e.Rank)
 			h.exits[e.Rank] = e
 			return nil
 		})
 	case wire.TypeCredit:
-		n, err := f.Credit()
-		h.credit[f.Stream] += n
+		_, err := f.Credit()
 		return err
 	case wire.TypeFence:
 		return wire.Handle(f, func(m wire.Fence) error { h.fences = append(h.fences, m); return nil })

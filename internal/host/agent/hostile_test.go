@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 )
 
 // A launcher is trusted, but a faulty one must not leave ranks behind: the
@@ -103,9 +104,8 @@ func TestInvalidJobsLeaveNothing(t *testing.T) {
 				}
 			}
 			h.stop()
-			if said := h.said(); strings.Contains(said, "panic:") {
-				t.Errorf("the agent panics: %.400s", said)
-			}
+			said := h.said()
+			check.That(t, !strings.Contains(said, "panic:"), "the agent panics: %.400s", said)
 		})
 	}
 }

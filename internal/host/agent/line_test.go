@@ -8,6 +8,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -54,9 +55,8 @@ func TestConnectionIsRead(t *testing.T) {
 		defer again.Close()
 		defer other.Close()
 		must.That(t, same == words, "%s is not %s", same, words)
-		if r, err := line.read(); err == nil {
-			t.Errorf("another connection with the same ports was taken for it: %+v", r)
-		}
+		r, err := line.read()
+		check.That(t, err != nil, "another connection with the same ports was taken for it: %+v", r)
 		fresh := must.Get(openLine(same))(t)
 		fresh.close()
 	}
@@ -76,9 +76,8 @@ func TestConnectionIsNotThere(t *testing.T) {
 			t.Errorf("%q is a connection", words)
 		}
 	}
-	if now := len(openFiles(t)); now != open {
-		t.Errorf("%d files are open, %d were", now, open)
-	}
+	now := len(openFiles(t))
+	check.That(t, now == open, "%d files are open, %d were", now, open)
 }
 
 func openFiles(t *testing.T) []os.DirEntry { return must.Get(os.ReadDir("/proc/self/fd"))(t) }

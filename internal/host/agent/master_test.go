@@ -36,10 +36,9 @@ func TestOtherUsersOnMasterPort(t *testing.T) {
 	l := must.Get(lab.ListenAs(nobody, h.ready.FreePort))(t)
 	defer l.Close()
 	lab.Until(t, "a note", func() bool { return len(notes) > 0 })
-	if n := <-notes; n.By != 0 || !strings.HasPrefix(n.Text,
-		fmt.Sprintf("user %d of this host listens on MASTER_PORT, %d,", nobody, h.ready.FreePort)) {
-		t.Errorf("%+v", n)
-	}
+	n := <-notes
+	check.That(t, n.By == 0 && strings.HasPrefix(n.Text, fmt.Sprintf("user %d of this host listens on MASTER_PORT, %d,",
+		nobody, h.ready.FreePort)), "%+v", n)
 	check.OK(t, h.out.Send(wire.TypeStdin, inputStream, nil))
 	h.finish()
 }

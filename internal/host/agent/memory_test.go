@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/files"
 )
 
@@ -121,11 +122,8 @@ func TestReadMemory(t *testing.T) {
 		maps.Copy(tc.files, proc)
 		r := readMemory(files.Make(t, tc.files))
 		got := fmt.Sprint(append([]memoryGroup{}, r.Groups...), " ", r.Kills)
-		if got != tc.want || r.Total != 24684176<<10 {
-			t.Errorf("%s: %s of %d, want %s", name, got, r.Total, tc.want)
-		}
+		check.That(t, got == tc.want && r.Total == 24684176<<10, "%s: %s of %d, want %s", name, got, r.Total, tc.want)
 	}
-	if r := readMemory(t.TempDir()); r.Groups != nil || r.Kills != 0 {
-		t.Errorf("without /proc: %+v", r)
-	}
+	r := readMemory(t.TempDir())
+	check.That(t, r.Groups == nil && r.Kills == 0, "without /proc: %+v", r)
 }

@@ -167,9 +167,8 @@ func TestPumpEndsWithItsLauncher(t *testing.T) {
 	_, into, s, ended := startPump(t, pumpBuffer)
 	s.pipe.Close()
 	for range 10 {
-		if _, err := into.Write(make([]byte, 60<<10)); err != nil {
-			t.Fatalf("the pipe is not read any more: %v", err)
-		}
+		_, err := into.Write(make([]byte, 60<<10))
+		must.OK(t, err, "the pipe is not read any more")
 	}
 	into.Close()
 	wait(t, ended, "the pump's end")

@@ -27,9 +27,8 @@ func TestBaseEnv(t *testing.T) {
 		"EMPTY": "", "X": "a=b",
 		"RAW": "\xff\n", "B": "=", "PYTHONUNBUFFERED": "1"}
 	for name, value := range want {
-		if v, ok := got[name]; !ok || v != value {
-			t.Errorf("%s is %q, %v; want %q", name, v, ok, value)
-		}
+		v, ok := got[name]
+		check.That(t, ok && v == value, "%s is %q, %v; want %q", name, v, ok, value)
 	}
 	for name := range got {
 		if _, ok := want[name]; !ok {
@@ -39,9 +38,8 @@ func TestBaseEnv(t *testing.T) {
 	for _, env := range []struct{ inherited, job, want string }{{"PYTHONUNBUFFERED=", "A=1", ""},
 		{"A=1", "PYTHONUNBUFFERED=0", "0"}} {
 		got := baseEnv([]string{env.inherited}, wire.Job{Env: wire.Texts{env.job}}, wire.Program{})
-		if v, set := got["PYTHONUNBUFFERED"]; !set || v != env.want {
-			t.Errorf("PYTHONUNBUFFERED is %q, want the user's %q", v, env.want)
-		}
+		v, set := got["PYTHONUNBUFFERED"]
+		check.That(t, set && v == env.want, "PYTHONUNBUFFERED is %q, want the user's %q", v, env.want)
 	}
 }
 
@@ -51,9 +49,8 @@ func environment(t *testing.T, p program, r rankenv.Rank) map[string]string {
 	env := map[string]string{}
 	for _, kv := range p.rankEnv(r) {
 		name, value, _ := strings.Cut(kv, "=")
-		if old, twice := env[name]; twice {
-			t.Errorf("%s is %q and %q", name, old, value)
-		}
+		old, twice := env[name]
+		check.That(t, !twice, "%s is %q and %q", name, old, value)
 		env[name] = value
 	}
 	return env
@@ -88,9 +85,8 @@ func TestRankEnv(t *testing.T) {
 	} {
 		got := environment(t, program{env: tc.env}, tc.rank)
 		for variable, want := range tc.want {
-			if value, set := got[variable]; !set || value != want {
-				t.Errorf("%s: %s is %q, %v; want %q", name, variable, value, set, want)
-			}
+			value, set := got[variable]
+			check.That(t, set && value == want, "%s: %s is %q, %v; want %q", name, variable, value, set, want)
 		}
 	}
 }
@@ -109,19 +105,16 @@ func TestPrepareSeveralPrograms(t *testing.T) {
 	job.Programs[1].Env = wire.Texts{"A=two"}
 	job.Programs[1].Drop = []string{"C"}
 	p := must.Get(prepare(job, []string{"C=agent", "PATH=/bin"}))(t)
-	if p[0].path != dir+"/one" || p[0].env["A"] != "job" || p[0].env["C"] != "agent" || p[0].env["PWD"] != dir {
-		t.Errorf("the first: %+v", p[0])
-	}
-	if _, has := p[1].env["C"]; has || p[1].path != dir+"/sub/two" || p[1].env["A"] != "two" ||
-		p[1].env["B"] != "job" || p[1].env["PWD"] != dir+"/sub" {
-		t.Errorf("the second: %+v", p[1])
-	}
+	check.That(t, p[0].path == dir+"/one" && p[0].env["A"] == "job" && p[0].env["C"] == "agent" &&
+		p[0].env["PWD"] == dir, "the first: %+v", p[0])
+	_, has := p[1].env["C"]
+	check.That(t, !has && p[1].path == dir+"/sub/two" && p[1].env["A"] == "two" && p[1].env["B"] == "job" &&
+		p[1].env["PWD"] == dir+"/sub", "the second: %+v", p[1])
 	var no *wire.Refuse
 	job.Programs[1].Wdir = "/no/such"
-	if _, err := prepare(job, nil); !errors.As(err, &no) ||
-		no.What != "./two: the working directory /no/such does not exist" {
-		t.Errorf("a directory that is not there: %v", err)
-	}
+	_, err := prepare(job, nil)
+	check.That(t, errors.As(err, &no) && no.What == "./two: the working directory /no/such does not exist",
+		"a directory that is not there: %v", err)
 	job.Programs = job.Programs[:1]
 	if _, err := prepare(job, nil); !errors.As(err, &no) || no.What != "rank 2 is to run program 1 of 1" {
 		t.Errorf("a program that is not there: %v", err)
@@ -134,16 +127,14 @@ func TestPrepare(t *testing.T) {
 		Env: wire.Texts{"PATH=" + dir + "/bin"}}
 	programs, err := prepare(job, []string{"PATH=/no/such", "PWD=/elsewhere"})
 	must.OK(t, err)
-	if p := programs[0]; p.path != dir+"/bin/tool" || !slices.Equal(p.argv, []string{"tool", "\xff", ""}) ||
-		p.place.Dir != dir || p.env["PWD"] != dir {
-		t.Errorf("%+v, %v", p, err)
-	}
+	p := programs[0]
+	check.That(t, p.path == dir+"/bin/tool" && slices.Equal(p.argv, []string{"tool", "\xff", ""}) &&
+		p.place.Dir == dir && p.env["PWD"] == dir, "%+v, %v", p, err)
 	for name, argv := range map[string]wire.Texts{"none": nil, "an empty name": {"", "x"}} {
 		job.Programs[0].Argv = argv
 		var no *wire.Refuse
-		if _, err := prepare(job, nil); !errors.As(err, &no) || no.Code != 2 {
-			t.Errorf("%s: %v", name, err)
-		}
+		_, err := prepare(job, nil)
+		check.That(t, errors.As(err, &no) && no.Code == 2, "%s: %v", name, err)
 	}
 }
 
@@ -257,18 +248,16 @@ func TestRanksInSingularityGetPrefixedVariables(t *testing.T) {
 		has := func(of map[string]string) bool { _, has := of[name]; return has }
 		from := others[max(slices.IndexFunc(others, has), 0)]
 		for _, prefix := range []string{"APPTAINERENV_", "SINGULARITYENV_"} {
-			if value, set := from[prefix+name]; !set || value != from[name] {
-				t.Errorf("%s%s is %q, %v; want %q", prefix, name, value, set, from[name])
-			}
+			value, set := from[prefix+name]
+			check.That(t, set && value == from[name], "%s%s is %q, %v; want %q", prefix, name, value, set, from[name])
 		}
 	}
 	for name, want := range map[string]string{"APPTAINERENV_RANK": "3", "SINGULARITYENV_HOROVOD_SIZE": "4",
 		"APPTAINERENV_PYTHONUNBUFFERED": "1", "A": "1"} {
 		check.Equal(t, got[name], want, name)
 	}
-	if _, set := got["APPTAINERENV_A"]; set {
-		t.Error("APPTAINERENV_A is set, which nobody asked for")
-	}
+	_, set := got["APPTAINERENV_A"]
+	check.That(t, !set, "APPTAINERENV_A is set, which nobody asked for")
 	for name, chosen := range map[string]string{"PYTHONUNBUFFERED": "", "NCCL_SOCKET_IFNAME": "ib0"} {
 		got = env("SINGULARITYENV_"+name+"="+chosen, "./singularity")
 		if value, set := got["APPTAINERENV_"+name]; set || got["SINGULARITYENV_"+name] != chosen {
@@ -277,8 +266,7 @@ func TestRanksInSingularityGetPrefixedVariables(t *testing.T) {
 	}
 	got = env("A=1", "true")
 	for _, name := range slices.Concat(rankenv.Names(), []string{"A"}) {
-		if _, set := got["APPTAINERENV_"+name]; set {
-			t.Errorf("APPTAINERENV_%s is set although there is no container", name)
-		}
+		_, set := got["APPTAINERENV_"+name]
+		check.That(t, !set, "APPTAINERENV_%s is set although there is no container", name)
 	}
 }

@@ -165,9 +165,8 @@ func TestStdinThatNobodyTakesIsNotAskedFor(t *testing.T) {
 		time.Sleep(20 * time.Millisecond) // either way it must end; usually the writer is stuck by now
 		leave(in)
 		wait(t, in.ended, "the end of stdin")
-		if _, over := in.returned(); !over {
-			t.Errorf("%s: the launcher was not told that nobody reads", name)
-		}
+		_, over := in.returned()
+		check.That(t, over, "%s: the launcher was not told that nobody reads", name)
 		for range 10 {
 			in.mustPush(t, make([]byte, wire.Window/8))
 		}
@@ -191,11 +190,9 @@ func TestStdinGoesOnWithoutRanksThatLeft(t *testing.T) {
 	}()
 	cost := in.pushAll(t, sent)
 	in.mustPush(t, nil)
-	if data := <-got; !bytes.Equal(data, sent) {
-		t.Errorf("%d bytes of %d, or not the same", len(data), len(sent))
-	}
+	data := <-got
+	check.That(t, bytes.Equal(data, sent), "%d bytes of %d, or not the same", len(data), len(sent))
 	wait(t, in.ended, "the end of stdin")
-	if credit, over := in.returned(); credit != cost || over {
-		t.Errorf("credit of %d came back, want %d; over: %v", credit, cost, over)
-	}
+	credit, over := in.returned()
+	check.That(t, credit == cost && !over, "credit of %d came back, want %d; over: %v", credit, cost, over)
 }

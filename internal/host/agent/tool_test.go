@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -24,10 +25,8 @@ func TestPrepareTools(t *testing.T) {
 		return "/bin/" + argv[0], nil
 	}
 	starts, err := prepareTools(job, find)
-	if err != nil || len(starts) != 2 || starts[5].Path != "/bin/gdb" || starts[5].Terminal != "xterm" ||
-		len(starts[5].Argv) != 2 || !starts[4].Halt || starts[4].Path != "" {
-		t.Errorf("%+v, %v", starts, err)
-	}
+	check.That(t, err == nil && len(starts) == 2 && starts[5].Path == "/bin/gdb" && starts[5].Terminal == "xterm" &&
+		len(starts[5].Argv) == 2 && starts[4].Halt && starts[4].Path == "", "%+v, %v", starts, err)
 	for what, change := range map[string]func(*wire.Job){
 		"the tool of rank 4: x of program 0 was not found": func(j *wire.Job) {
 			j.Tools = []wire.Tool{{Rank: 4, Argv: wire.Texts{"x", ""}}}
@@ -45,9 +44,8 @@ func TestPrepareTools(t *testing.T) {
 		changed := job
 		no := new(wire.Refuse)
 		change(&changed)
-		if _, err := prepareTools(changed, find); !errors.As(err, &no) || no.What != what {
-			t.Errorf("%v, not %s", err, what)
-		}
+		_, err := prepareTools(changed, find)
+		check.That(t, errors.As(err, &no) && no.What == what, "%v, not %s", err, what)
 	}
 }
 
@@ -65,33 +63,25 @@ func TestHaltedChildWaitsForADebugger(t *testing.T) {
 	defer func() { _ = syscall.Kill(pid, syscall.SIGKILL) }()
 	must.OK(t, haltChild(pid))
 	var status syscall.WaitStatus
-	if _, err := syscall.Wait4(pid, &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() ||
-		status.StopSignal() != syscall.SIGSTOP {
-		t.Fatalf("%x, %v", status, err)
-	}
-	if name, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm"); err != nil || string(name) != "sh\n" {
-		t.Errorf("the stopped program is %q, %v", name, err)
-	}
-	if _, err := os.Stat(out); err == nil {
-		t.Error("it has run")
-	}
+	_, err = syscall.Wait4(pid, &status, syscall.WUNTRACED, nil)
+	must.That(t, err == nil && status.Stopped() && status.StopSignal() == syscall.SIGSTOP, "%x, %v", status, err)
+	name, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm")
+	check.That(t, err == nil && string(name) == "sh\n", "the stopped program is %q, %v", name, err)
+	check.Error(os.Stat(out)).Any(t, "it has run")
 	resumed := make(chan struct{})
 	go releaseChild(nil, func() (int, bool) { return pid, true }, func() {
 		_ = syscall.Kill(-pid, syscall.SIGCONT)
 		close(resumed)
 	})
 	must.OK(t, syscall.PtraceAttach(pid))
-	if _, err := syscall.Wait4(pid, &status, 0, nil); err != nil || !status.Stopped() {
-		t.Fatalf("%x, %v", status, err)
-	}
+	_, err = syscall.Wait4(pid, &status, 0, nil)
+	must.That(t, err == nil && status.Stopped(), "%x, %v", status, err)
 	<-resumed
 	must.OK(t, syscall.PtraceDetach(pid))
-	if _, err := syscall.Wait4(pid, &status, 0, nil); err != nil || status.ExitStatus() != 0 {
-		t.Errorf("%x, %v", status, err)
-	}
-	if text, err := os.ReadFile(out); err != nil || string(text) != "done\n" {
-		t.Errorf("%q, %v", text, err)
-	}
+	_, err = syscall.Wait4(pid, &status, 0, nil)
+	check.That(t, err == nil && status.ExitStatus() == 0, "%x, %v", status, err)
+	text, err := os.ReadFile(out)
+	check.That(t, err == nil && string(text) == "done\n", "%q, %v", text, err)
 }
 
 // A child that goes on without a debugger, or ends, needs no release.

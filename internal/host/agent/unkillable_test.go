@@ -67,12 +67,10 @@ func TestUnkillableProcessesAreNamed(t *testing.T) {
 				t.Fatal(err)
 			}
 			h.until("done", func() bool { return h.done })
-			if took := time.Since(began); took > 12*time.Second {
-				t.Errorf("it took %v", took)
-			}
-			if !slices.ContainsFunc(h.left, func(p wire.Process) bool { return p.PID == pid && p.Name != "" }) {
-				t.Errorf("%d is not among those that are named: %+v", pid, h.left)
-			}
+			took := time.Since(began)
+			check.That(t, took <= 12*time.Second, "it took %v", took)
+			named := slices.ContainsFunc(h.left, func(p wire.Process) bool { return p.PID == pid && p.Name != "" })
+			check.That(t, named, "%d is not among those that are named: %+v", pid, h.left)
 			h.stdin.Close()
 			<-h.gone
 			put(t, "THAWED", group, "freezer.state") // SIGKILL has waited for it
@@ -82,9 +80,8 @@ func TestUnkillableProcessesAreNamed(t *testing.T) {
 			next := startHost(t) // which finds the empty group
 			next.run(script(1, "exit 0"))
 			next.finish()
-			if left := groupsOf(h.cmd.Process.Pid); len(left) > 0 {
-				t.Errorf("left behind: %v", left)
-			}
+			left := groupsOf(h.cmd.Process.Pid)
+			check.That(t, len(left) == 0, "left behind: %v", left)
 		})
 	}
 }
@@ -118,9 +115,8 @@ func TestForkBombIsBounded(t *testing.T) {
 		began := time.Now()
 		h.tell(wire.TypeStop, wire.Stop{})
 		h.until("done", func() bool { return h.done })
-		if took := time.Since(began); took > 32*time.Second || len(h.left) > 0 {
-			t.Errorf("it took %v, and left %v", took, h.left)
-		}
+		took := time.Since(began)
+		check.That(t, took <= 32*time.Second && len(h.left) == 0, "it took %v, and left %v", took, h.left)
 		h.stop()
 	})
 }

@@ -14,13 +14,11 @@ func TestGuardsHaveNames(t *testing.T) {
 	self, err := Self()
 	must.That(t, err == nil && self.pid == os.Getpid() && self.namespace != 0 && self.started != 0,
 		"%+v, %v", self, err)
-	if again, err := ParseGuard(self.String()); again != self || err != nil {
-		t.Errorf("%v became %v, %v", self, again, err)
-	}
+	again, err := ParseGuard(self.String())
+	check.That(t, again == self && err == nil, "%v became %v, %v", self, again, err)
 	for _, text := range []string{"", "1", "1-2", "1-2-3-4", "a-2-3", "1--2-3", "1-0-3", "01-2-3", "1-2-3 ", "-1-2-3"} {
-		if g, err := ParseGuard(text); err == nil {
-			t.Errorf("%q names %v", text, g)
-		}
+		g, err := ParseGuard(text)
+		check.That(t, err != nil, "%q names %v", text, g)
 	}
 	gone := self
 	other := self

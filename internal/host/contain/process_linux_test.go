@@ -85,9 +85,7 @@ func TestEnding(t *testing.T) {
 func TestReadProcessKnowsItself(t *testing.T) {
 	p, err := ReadProcess(os.Getpid())
 	check.That(t, err == nil && p.PID == os.Getpid() && p.Parent == os.Getppid() && p.Started != 0, "%+v, %v", p, err)
-	if _, err := ReadProcess(1 << 30); err == nil {
-		t.Error("found a process that cannot be")
-	}
+	check.Error(ReadProcess(1<<30)).Any(t, "found a process that cannot be")
 }
 
 // tree is a process tree below a subreaper of its own.
@@ -149,9 +147,8 @@ func TestTreesAreFoundAndKilled(t *testing.T) {
 			})
 			found := Descendants(root.root)
 			for _, p := range found {
-				if again, err := ReadProcess(p.PID); err != nil || again.Started != p.Started {
-					t.Errorf("%+v is now %+v, %v", p, again, err)
-				}
+				again, err := ReadProcess(p.PID)
+				check.That(t, err == nil && again.Started == p.Started, "%+v is now %+v, %v", p, again, err)
 			}
 			check.Equal(t, len(killTree(root.root)), tc.size, "killed")
 			lab.Until(t, "the end of the tree", func() bool { return len(Descendants(root.root)) == 0 })
@@ -173,9 +170,8 @@ func TestSweepLeavesNothing(t *testing.T) {
 			t.Parallel()
 			root := startTree(t, tc.script, tc.size)
 			root.stdin.Close()
-			if line, err := root.stdout.ReadString('\n'); line != "swept\n" {
-				t.Errorf("the root said %q, %v", line, err)
-			}
+			line, err := root.stdout.ReadString('\n')
+			check.That(t, line == "swept\n", "the root said %q, %v", line, err)
 			if left := lab.Processes(root.mark); slices.ContainsFunc(left, func(pid int) bool {
 				return pid != root.root
 			}) {
@@ -192,7 +188,6 @@ func TestKillSparesAStranger(t *testing.T) {
 	other.Started++ // whoever had the pid before
 	other.kill()
 	time.Sleep(20 * time.Millisecond) // a wrong kill would have happened by now
-	if _, err := ReadProcess(p.PID); err != nil || len(Descendants(root.root)) != 1 {
-		t.Error("a process was killed for another that had its pid")
-	}
+	_, err := ReadProcess(p.PID)
+	check.That(t, err == nil && len(Descendants(root.root)) == 1, "a process was killed for another that had its pid")
 }

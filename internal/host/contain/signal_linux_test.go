@@ -60,12 +60,8 @@ func TestProgramsGetASignalOnce(t *testing.T) {
 		}
 		_ = cmd.Wait()
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-		if up != tt.programs || got != tt.got {
-			t.Errorf("%s: %d of %d programs ran, and the signal was got %d times, want %d", name, up, tt.programs, got,
-				tt.got)
-		}
+		check.That(t, up == tt.programs && got == tt.got,
+			"%s: %d of %d programs ran, and the signal was got %d times, want %d", name, up, tt.programs, got, tt.got)
 	}
-	if err := SignalGroup(os.Getpid()+1<<22, syscall.SIGTERM); err != syscall.ESRCH {
-		t.Errorf("a group that is not there: %v", err)
-	}
+	check.Error(SignalGroup(os.Getpid()+1<<22, syscall.SIGTERM)).Is(t, syscall.ESRCH, "a group that is not there")
 }

@@ -193,13 +193,11 @@ func TestDroppedCommandEnds(t *testing.T) {
 	h := newHost(t)
 	h.ask(wire.Ask{ID: 1, Kind: wire.AskExec,
 		Argv: wire.Texts{"sh", "-c", `trap "" HUP; echo here; sleep 600; sleep 600`}})
-	if _, _, said := h.told(); string(said) != "here\n" {
-		t.Fatalf("%q", said)
-	}
+	_, _, said := h.told()
+	must.Equal(t, string(said), "here\n")
 	h.tell(wire.TellEnd, nil)
-	if _, _, end := h.result(); end.Code != 137 {
-		t.Errorf("%+v", end)
-	}
+	_, _, end := h.result()
+	check.That(t, end.Code == 137, "%+v", end)
 }
 
 // A terminal has both ends of its own, whatever has its number in /dev/pts.
@@ -247,9 +245,8 @@ func TestTerminalOfARank(t *testing.T) {
 		Terminal: &wire.Terminal{Rows: 33, Columns: 111},
 	}
 	h.ask(attach)
-	if _, _, end := h.result(); end.Error != "rank 4 has no terminal of its own: a job has them with --panes" {
-		t.Errorf("%+v", end)
-	}
+	_, _, end := h.result()
+	check.That(t, end.Error == "rank 4 has no terminal of its own: a job has them with --panes", "%+v", end)
 	slave := must.Get(h.server.OpenTerminal(4))(t)
 	rank := exec.Command("sh", "-c", "read x; stty size; echo got $x $(tty | sed s/[0-9]*$//)")
 	rank.Stdin = slave
@@ -278,9 +275,8 @@ func TestTerminalOfARank(t *testing.T) {
 		}
 	}
 	h.server.Linger() // nothing is unread
-	if out != "hi\r\n33 111\r\ngot hi /dev/pts/\r\n" || !strings.Contains(refused, "the terminal of rank 4 is in use") {
-		t.Errorf("%q, %s", out, refused)
-	}
+	check.That(t, out == "hi\r\n33 111\r\ngot hi /dev/pts/\r\n" &&
+		strings.Contains(refused, "the terminal of rank 4 is in use"), "%q, %s", out, refused)
 }
 
 func TestSignals(t *testing.T) {
@@ -296,9 +292,8 @@ func TestSignals(t *testing.T) {
 			Ranks:  tc.ranks,
 			Signal: tc.signal,
 		})
-		if _, _, end := h.result(); end.Error != tc.end {
-			t.Errorf("%+v: %+v", tc, end)
-		}
+		_, _, end := h.result()
+		check.That(t, end.Error == tc.end, "%+v: %+v", tc, end)
 	}
 	check.Equal(t, strings.Join(h.sent, ","), "4 10,5 10,4 9,5 15", "sent")
 }
@@ -306,9 +301,8 @@ func TestSignals(t *testing.T) {
 func TestBrokenErrands(t *testing.T) {
 	broken := func(name string, errs ...error) {
 		t.Helper()
-		if malformed := new(wire.FormatError); !errors.As(errors.Join(errs...), &malformed) {
-			t.Errorf("%s: %v", name, errs)
-		}
+		malformed := new(wire.FormatError)
+		check.That(t, errors.As(errors.Join(errs...), &malformed), "%s: %v", name, errs)
 	}
 	h := newHost(t)
 	broken("foreign rank", h.tryAsk(wire.Ask{ID: 1, Kind: wire.AskSignal, Ranks: []int{3}}))

@@ -39,15 +39,12 @@ func TestReadingsComeUntilNobodyWaits(t *testing.T) {
 	var text bytes.Buffer
 	for range 2 {
 		all := h.next(&text)
-		if len(all) != 2 || all[0].Rank.Rank != 4 || all[0].Rank.PID != os.Getpid() || all[0].Rank.Memory == 0 ||
-			all[1].Host.CPUs == 0 || all[0].At == 0 {
-			t.Errorf("%+v", all)
-		}
+		check.That(t, len(all) == 2 && all[0].Rank.Rank == 4 && all[0].Rank.PID == os.Getpid() &&
+			all[0].Rank.Memory != 0 && all[1].Host.CPUs != 0 && all[0].At != 0, "%+v", all)
 	}
 	h.tell(wire.TellEnd, nil)
-	if _, _, end := h.result(); end != (wire.ErrandEnd{}) {
-		t.Errorf("%+v", end)
-	}
+	_, _, end := h.result()
+	check.That(t, end == (wire.ErrandEnd{}), "%+v", end)
 }
 
 func TestReadingsHaveGPUs(t *testing.T) {
@@ -64,8 +61,7 @@ func TestReadingsHaveGPUs(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		if tc.script != "" {
-			must.OK(t, os.WriteFile(filepath.Join(dir, "nvidia-smi"), []byte("#!/bin/sh\n"+tc.script+"\n"),
-				0o700))
+			must.OK(t, os.WriteFile(filepath.Join(dir, "nvidia-smi"), []byte("#!/bin/sh\n"+tc.script+"\n"), 0o700))
 			dir += ":" + os.Getenv("PATH")
 		}
 		t.Run(tc.script, func(t *testing.T) {

@@ -132,9 +132,8 @@ func TestProcessThatChangesItsUserIsLeftAlone(t *testing.T) {
 	s := newSubject(p, &sources{})
 	defer s.close()
 	s.environment = process.Environment{"PATH=" + dir}
-	if s.trace(t.Context(), true); !exists(proof) {
-		t.Fatal("no tool was run on a process of this user's, so nothing is shown")
-	}
+	s.trace(t.Context(), true)
+	must.That(t, exists(proof), "no tool was run on a process of this user's, so nothing is shown")
 	_, err = io.WriteString(in, "\n")
 	must.OK(t, errors.Join(err, os.Remove(proof)))
 	await()

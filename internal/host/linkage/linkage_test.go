@@ -18,9 +18,8 @@ import (
 func TestParseList(t *testing.T) {
 	got := parseList("\tlinux-vdso.so.1 (0x00007ffd)\n\tlibmpi.so.40 => /opt/with space/libmpi.so.40 (0x00007f2d)\n" +
 		"\tlibgone.so.1 => not found\n\t/lib64/ld-linux-x86-64.so.2 (0x0000)\n\tlibc.so.6 => /lib/libc.so.6 (0x1)\n")
-	if want := []string{"/opt/with space/libmpi.so.40", "/lib/libc.so.6"}; !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
-	}
+	want := []string{"/opt/with space/libmpi.so.40", "/lib/libc.so.6"}
+	check.That(t, slices.Equal(got, want), "%q, want %q", got, want)
 }
 
 func TestClassify(t *testing.T) {
@@ -80,12 +79,10 @@ func TestSearchOfALongCommandLineIsBounded(t *testing.T) {
 		"a script after a script": {"/bin/sh", "-c", "./long.sh; ./long.sh"},
 	} {
 		began := time.Now()
-		if use, _ := FindCommand(t.Context(), argv[0], argv, dir, env); use != (Use{}) {
-			t.Errorf("%s: %+v", name, use)
-		}
-		if took := time.Since(began); took > 5*time.Second {
-			t.Errorf("%s: the search took %v", name, took)
-		}
+		use, _ := FindCommand(t.Context(), argv[0], argv, dir, env)
+		check.That(t, use == (Use{}), "%s: %+v", name, use)
+		took := time.Since(began)
+		check.That(t, took <= 5*time.Second, "%s: the search took %v", name, took)
 	}
 }
 
@@ -111,9 +108,8 @@ func TestFindOfALinkedProgram(t *testing.T) {
 	})
 	build := func(args ...string) {
 		t.Helper()
-		if out, err := exec.Command(cc, args...).CombinedOutput(); err != nil {
-			t.Fatalf("cc %q: %v: %s", args, err, out)
-		}
+		out, err := exec.Command(cc, args...).CombinedOutput()
+		must.That(t, err == nil, "cc %q: %v: %s", args, err, out)
 	}
 	source := filepath.Join(dir, "p.c")
 	pal := filepath.Join(dir, "libopen-pal.so.80")
@@ -126,9 +122,7 @@ func TestFindOfALinkedProgram(t *testing.T) {
 	build("-shared", "-fPIC", "-DNAME=mpi", "-Wl,-soname,libmpi.so.40", "-Wl,--no-as-needed", "-o", mpi, source, pal)
 	build("-DMAIN", "-o", program, source, mpi, "-Wl,-rpath-link,"+dir)
 	check.Equal(t, Find(t.Context(), program, map[string]string{"LD_LIBRARY_PATH": dir}), (Use{OpenMPI, pmix}))
-	if _, err := os.Stat("ran"); err == nil {
-		t.Error("the program ran")
-	}
+	check.Error(os.Stat("ran")).Any(t, "the program ran")
 	// Programs that a command line or a script names.
 	env2 := map[string]string{"LD_LIBRARY_PATH": dir, "PATH": dir + ":/usr/bin:/bin"}
 	for _, tt := range []struct {
@@ -146,14 +140,11 @@ func TestFindOfALinkedProgram(t *testing.T) {
 		{[]string{"/bin/true"}, false}, {[]string{"/bin/sh", "-c", "gone"}, false},
 	} {
 		use, guess := FindCommand(t.Context(), tt.argv[0], tt.argv, dir, env2)
-		if found := use == (Use{OpenMPI, pmix}); found != tt.want || guess != tt.want {
-			t.Errorf("%q: %+v, a guess: %v", tt.argv, use, guess)
-		}
+		found := use == (Use{OpenMPI, pmix})
+		check.That(t, found == tt.want && guess == tt.want, "%q: %+v, a guess: %v", tt.argv, use, guess)
 	}
-	if use, guess := FindCommand(t.Context(), program, []string{program}, dir, env2); use != (Use{OpenMPI, pmix}) ||
-		guess {
-		t.Errorf("the program itself: %+v, a guess: %v", use, guess)
-	}
+	use, guess := FindCommand(t.Context(), program, []string{program}, dir, env2)
+	check.That(t, use == (Use{OpenMPI, pmix}) && !guess, "the program itself: %+v, a guess: %v", use, guess)
 	// mpi4py's extension, found as an interpreter of that prefix would.
 	env := filepath.Join(dir, "env")
 	packages := filepath.Join(env, "lib/python3.11/site-packages/mpi4py")
@@ -164,10 +155,8 @@ func TestFindOfALinkedProgram(t *testing.T) {
 	check.Equal(t, Find(t.Context(), interpreter, map[string]string{"LD_LIBRARY_PATH": dir}), (Use{OpenMPI, pmix}),
 		"python")
 	shim := filepath.Join(dir, "python3")
-	if use := Find(t.Context(), shim, map[string]string{"LD_LIBRARY_PATH": dir,
-		"PYTHONPATH": filepath.Dir(packages)}); use != (Use{OpenMPI, pmix}) {
-		t.Errorf("a script that starts python: %+v", use)
-	}
+	check.Equal(t, Find(t.Context(), shim, map[string]string{"LD_LIBRARY_PATH": dir,
+		"PYTHONPATH": filepath.Dir(packages)}), (Use{OpenMPI, pmix}), "a script that starts python")
 	// Wheels load what is installed beside them.
 	must.OK(t, os.Remove(filepath.Join(packages, "MPI.cpython-311.so")))
 	build("-shared", "-fPIC", "-DNAME=extension", "-o", filepath.Join(packages, "MPI.openmpi.cpython-311.so"), source)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/prose"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -117,13 +118,10 @@ func TestFailedStarts(t *testing.T) {
 				return
 			}
 			expect(t, start(path, dir), tc.code, what, fill(tc.mend))
-			if out, err := exec.Command("sh", "-c", fill(tc.mend)).CombinedOutput(); err != nil {
-				t.Errorf("%s: %v\n%s", fill(tc.mend), err, out)
-			}
+			out, err := exec.Command("sh", "-c", fill(tc.mend)).CombinedOutput()
+			check.That(t, err == nil, "%s: %v\n%s", fill(tc.mend), err, out)
 			if !strings.HasPrefix(tc.mend, "sh ") {
-				if err := start(path, dir); err != nil {
-					t.Errorf("after %s: %v", fill(tc.mend), err)
-				}
+				check.OK(t, start(path, dir), "after", fill(tc.mend))
 			}
 		})
 	}
@@ -141,10 +139,8 @@ func writeProgram(t *testing.T, path, text string, mode os.FileMode) {
 func expect(t *testing.T, err error, code int, what, hint string) {
 	t.Helper()
 	var no *wire.Refuse
-	if !errors.As(err, &no) || no.Code != code || !strings.Contains(no.What, what) ||
-		!strings.Contains(no.Remedy, hint) {
-		t.Errorf("got %+v\nwant %d %q, hint %q", err, code, what, hint)
-	}
+	check.That(t, errors.As(err, &no) && no.Code == code && strings.Contains(no.What, what) &&
+		strings.Contains(no.Remedy, hint), "got %+v\nwant %d %q, hint %q", err, code, what, hint)
 }
 
 // asNobody runs f in a thread of another user.
@@ -209,13 +205,10 @@ func TestStartsThatAnotherUserMayNotMake(t *testing.T) {
 				// The agent's check may be older than the change that forbids the start.
 				expect(t, Place{Dir: tc.dir}.Explain(tc.path, syscall.EACCES), tc.code, tc.what, tc.mend)
 			})
-			if out, err := exec.Command("sh", "-c", tc.mend).CombinedOutput(); err != nil {
-				t.Fatalf("%s: %v\n%s", tc.mend, err, out)
-			}
+			out, err := exec.Command("sh", "-c", tc.mend).CombinedOutput()
+			must.That(t, err == nil, "%s: %v\n%s", tc.mend, err, out)
 			asNobody(t, func() {
-				if err := start(tc.path, tc.dir); err != nil {
-					t.Errorf("after %s: %v", tc.mend, err)
-				}
+				check.OK(t, start(tc.path, tc.dir), "after", tc.mend)
 			})
 			must.OK(t, os.Chmod(closed, 0o700))
 		})
@@ -231,16 +224,12 @@ func TestMountsWithoutPrograms(t *testing.T) {
 		t.Skipf("mount a file system: %v", err)
 	}
 	defer func() {
-		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, unix.Unmount(dir, unix.MNT_DETACH))
 	}()
 	script := filepath.Join(dir, "script")
 	writeProgram(t, script, "#!/bin/sh\nexit 0\n", 0o755)
 	expect(t, start(script, dir), 126, script+" is on a file system that is mounted noexec", "/bin/sh "+script)
-	if err := start("/bin/sh", dir, script); err != nil {
-		t.Errorf("by its interpreter: %v", err)
-	}
+	check.OK(t, start("/bin/sh", dir, script), "by its interpreter")
 	program, _ := dynamic(t)
 	binary := filepath.Join(dir, "program")
 	writeProgram(t, binary, string(program), 0o755)

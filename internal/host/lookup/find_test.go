@@ -58,21 +58,16 @@ func TestFind(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			got, err := Place{Dir: dir}.Find(tc.program, tc.path)
 			if tc.want != "" {
-				if err != nil || got != filepath.Join(dir, tc.want) {
-					t.Errorf("%s, %v; want %s", got, err, tc.want)
-				}
+				check.That(t, err == nil && got == filepath.Join(dir, tc.want), "%s, %v; want %s", got, err, tc.want)
 				return
 			}
 			var no *wire.Refuse
-			if !errors.As(err, &no) || no.Code != tc.code || !strings.Contains(no.What, tc.what) ||
-				!strings.Contains(no.Remedy, tc.hint) {
-				t.Errorf("%s, %+v", got, err)
-			}
+			check.That(t, errors.As(err, &no) && no.Code == tc.code && strings.Contains(no.What, tc.what) &&
+				strings.Contains(no.Remedy, tc.hint), "%s, %+v", got, err)
 		})
 	}
-	if got, err := (Place{Dir: dir}).Find("sh", ""); err != nil || !strings.HasSuffix(got, "/bin/sh") {
-		t.Errorf("without any PATH sh is %q, %v", got, err)
-	}
+	got, err := (Place{Dir: dir}).Find("sh", "")
+	check.That(t, err == nil && strings.HasSuffix(got, "/bin/sh"), "without any PATH sh is %q, %v", got, err)
 }
 
 // Hints about this machine alone do not speak of hosts.
@@ -120,13 +115,11 @@ func TestShebang(t *testing.T) {
 	} {
 		dir := files.Make(t, map[string]string{"f": text})
 		name, words := read(dir + "/f").shebang()
-		if got := [2]string{name, words}; got != want {
-			t.Errorf("shebang of %.40q is %.40q, want %.40q", text, got, want)
-		}
+		got := [2]string{name, words}
+		check.That(t, got == want, "shebang of %.40q is %.40q, want %.40q", text, got, want)
 	}
-	if got, _ := read("/no/such/file").shebang(); got != "" {
-		t.Errorf("shebang of no file is %q", got)
-	}
+	got, _ := read("/no/such/file").shebang()
+	check.Equal(t, got, "", "shebang of no file is")
 }
 
 func TestCheckDir(t *testing.T) {
@@ -142,9 +135,7 @@ func TestCheckDir(t *testing.T) {
 			continue
 		}
 		var no *wire.Refuse
-		if !errors.As(err, &no) || no.What != want || no.Code != wire.CodeHostFailed ||
-			!strings.Contains(no.Remedy, "--wdir") {
-			t.Errorf("%s: %+v, want %q", name, err, want)
-		}
+		check.That(t, errors.As(err, &no) && no.What == want && no.Code == wire.CodeHostFailed &&
+			strings.Contains(no.Remedy, "--wdir"), "%s: %+v, want %q", name, err, want)
 	}
 }

@@ -34,17 +34,15 @@ func TestReceivedProgramsRun(t *testing.T) {
 	} {
 		packed := must.Get(Pack([]byte(tt.program)))(t)
 		file := must.Get(Receive("name", bytes.NewReader(packed)))(t)
-		if said, err := run(file); err != nil || said != tt.want {
-			t.Errorf("%s: %q, %v", name, said, err)
-		}
+		said, err := run(file)
+		check.That(t, err == nil && said == tt.want, "%s: %q, %v", name, said, err)
 		file.Close()
 	}
 }
 
 func TestWhatIsNoProgram(t *testing.T) {
-	if file, err := Receive("name", strings.NewReader("")); file != nil || err != nil {
-		t.Errorf("of nothing: %v, %v", file, err)
-	}
+	file, err := Receive("name", strings.NewReader(""))
+	check.That(t, file == nil && err == nil, "of nothing: %v, %v", file, err)
 	whole := must.Get(Pack(make([]byte, 1000)))(t)
 	var bomb bytes.Buffer
 	zip := gzip.NewWriter(&bomb)
@@ -57,10 +55,8 @@ func TestWhatIsNoProgram(t *testing.T) {
 		string(whole[:len(whole)-1]) + "x": "receive name: gzip: invalid checksum",
 		bomb.String():                      "receive name: it is too large",
 	} {
-		if file, err := receive("name", strings.NewReader(said), limit); file != nil || err == nil ||
-			err.Error() != want {
-			t.Errorf("%.20q: %v, %v, want %s", said, file, err, want)
-		}
+		file, err := receive("name", strings.NewReader(said), limit)
+		check.That(t, file == nil && err != nil && err.Error() == want, "%.20q: %v, %v, want %s", said, file, err, want)
 	}
 }
 
@@ -104,8 +100,7 @@ func FuzzReceive(f *testing.F) {
 			return
 		}
 		defer file.Close()
-		if size, err := file.Seek(0, io.SeekEnd); err != nil || size >= MaxSize {
-			t.Fatalf("%d bytes, %v", size, err)
-		}
+		size, err := file.Seek(0, io.SeekEnd)
+		must.That(t, err == nil && size < MaxSize, "%d bytes, %v", size, err)
 	})
 }

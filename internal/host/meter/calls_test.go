@@ -72,7 +72,6 @@ func TestCollectivesOfEpochsAddUp(t *testing.T) {
 	now = again
 	m.records[identity{11, 777}].next = 0
 	ring()
-	if m.Close(); again.closed != 1 {
-		t.Errorf("closed %d times", again.closed)
-	}
+	m.Close()
+	check.That(t, again.closed == 1, "closed %d times", again.closed)
 }

@@ -55,8 +55,7 @@ func TestDescendantsCountForTheirRank(t *testing.T) {
 	}
 	check.That(t, reflect.DeepEqual(got, want), "got  %+v\nwant %+v", got, want)
 	// A process that has left the session and then lost its parent is still known.
-	must.OK(t, os.WriteFile(filepath.Join(m.root, "proc/12/stat"), []byte(stat(12, 1, 12, 3, 0, 1, 1, "S")),
-		0o600))
+	must.OK(t, os.WriteFile(filepath.Join(m.root, "proc/12/stat"), []byte(stat(12, 1, 12, 3, 0, 1, 1, "S")), 0o600))
 	for _, u := range m.Ranks(map[int]int{4: 10}) {
 		check.That(t, u.Processes == 4, "%d processes", u.Processes)
 	}
@@ -69,8 +68,7 @@ func TestStrangersAreReadSeldom(t *testing.T) {
 		"proc/30/stat": stat(30, 1, 30, 1, 0, 1, 1, "S")})
 	processes := func() int { return m.Ranks(map[int]int{4: 10})[0].Processes }
 	check.Equal(t, processes(), 1, "processes")
-	must.OK(t, os.WriteFile(filepath.Join(m.root, "proc/30/stat"), []byte(stat(30, 10, 10, 1, 0, 1, 1, "S")),
-		0o600))
+	must.OK(t, os.WriteFile(filepath.Join(m.root, "proc/30/stat"), []byte(stat(30, 10, 10, 1, 0, 1, 1, "S")), 0o600))
 	for i := 2; i <= forgetAfter; i++ {
 		check.Equal(t, processes(), 1, "processes in reading", i)
 	}
@@ -101,16 +99,13 @@ func TestHost(t *testing.T) {
 		Received:  100,
 		Sent:      200,
 	}
-	if got := machine(t, texts).Host(); !reflect.DeepEqual(got, want) {
-		t.Errorf("got  %+v\nwant %+v", got, want)
-	}
+	got := machine(t, texts).Host()
+	check.That(t, reflect.DeepEqual(got, want), "got  %+v\nwant %+v", got, want)
 	delete(texts, "sys/class/net/eth0/device") // as in a container
-	if got := machine(t, texts).Host(); got.Received != 200 || got.Sent != 400 {
-		t.Errorf("%+v", got)
-	}
-	if got := machine(t, nil).Host(); !reflect.DeepEqual(got, wire.HostUse{}) {
-		t.Errorf("%+v of nothing", got)
-	}
+	got = machine(t, texts).Host()
+	check.That(t, got.Received == 200 && got.Sent == 400, "%+v", got)
+	got = machine(t, nil).Host()
+	check.That(t, reflect.DeepEqual(got, wire.HostUse{}), "%+v of nothing", got)
 }
 
 // The real /proc has what the meter reads.
@@ -125,9 +120,8 @@ func TestThisMachine(t *testing.T) {
 			break
 		}
 	}
-	if h := m.Host(); h.CPUs < 1 || h.Memory == 0 || h.Busy == 0 {
-		t.Errorf("%+v", h)
-	}
+	h := m.Host()
+	check.That(t, h.CPUs >= 1 && h.Memory != 0 && h.Busy != 0, "%+v", h)
 }
 
 func FuzzStat(f *testing.F) {

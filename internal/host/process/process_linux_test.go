@@ -39,9 +39,8 @@ func start(t *testing.T, uid int, argv ...string) (pid int) {
 	out := must.Get(cmd.StdoutPipe())(t)
 	must.OK(t, cmd.Start())
 	t.Cleanup(func() { in.Close(); _ = cmd.Wait() })
-	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil {
-		t.Fatalf("%q, %v", line, err)
-	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	must.OK(t, err, line)
 	return cmd.Process.Pid
 }
 
@@ -81,10 +80,8 @@ func TestOnlyProcessesOfThisUserAreOpened(t *testing.T) {
 				t.Fatalf("opened as another: %v", err)
 			} else if err == nil {
 				defer p.Close()
-				if owner.Uid != stranger ||
-					name == "dropped" && (owner.Gid != 9 || fmt.Sprint(owner.Groups) != "[7 8]") {
-					t.Errorf("its owner is %+v", owner)
-				}
+				check.That(t, owner.Uid == stranger && (name != "dropped" ||
+					!(owner.Gid != 9 || fmt.Sprint(owner.Groups) != "[7 8]")), "its owner is %+v", owner)
 			}
 			if p == nil {
 				if p, _, err = OpenAs(pid); err != nil {
@@ -121,9 +118,8 @@ func TestEnvironmentOfAProcess(t *testing.T) {
 	p := must.Get(Open(os.Getpid()))(t)
 	defer p.Close()
 	env, err := p.Environment()
-	if path, set := env.Lookup("PATH"); err != nil || !set || path != os.Getenv("PATH") {
-		t.Errorf("PATH=%s, %v, %v", path, set, err)
-	}
+	path, set := env.Lookup("PATH")
+	check.That(t, err == nil && set && path == os.Getenv("PATH"), "PATH=%s, %v, %v", path, set, err)
 	if value, set := env.Lookup("GORUN_NONE"); set {
 		t.Errorf("a variable that is not set is %q", value)
 	}
@@ -137,12 +133,9 @@ func TestEndedProcessStaysEnded(t *testing.T) {
 	defer p.Close()
 	must.OK(t, errors.Join(p.Signal(syscall.SIGKILL)))
 	_ = cmd.Wait()
-	if text, err := p.Text("stat"); err == nil {
-		t.Errorf("it is %q", text)
-	}
-	if err := p.Signal(syscall.SIGKILL); err == nil {
-		t.Error("it gets a signal")
-	}
+	text, err := p.Text("stat")
+	check.That(t, err != nil, "it is %q", text)
+	check.Error(p.Signal(syscall.SIGKILL)).Any(t, "it gets a signal")
 }
 
 // Descriptors are opened as what they are, whatever their names say.
@@ -209,9 +202,8 @@ func TestOnlyRealMemoryAndPipesAreOpened(t *testing.T) {
 			file.Close()
 		}
 	}
-	if text, err := os.ReadFile(named); err != nil || !strings.Contains(string(text), "precious") {
-		t.Errorf("%q, %v", text, err)
-	}
+	text, err := os.ReadFile(named)
+	check.That(t, err == nil && strings.Contains(string(text), "precious"), "%q, %v", text, err)
 }
 
 // onTmpfs reports whether files in a folder are memory, too: one without a name cannot be told from

@@ -1,7 +1,6 @@
 package process
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/gorun/gorun/internal/test/check"
@@ -14,9 +13,7 @@ func TestStatusIsRead(t *testing.T) {
 		"Uid:":   {"1", "2", "3", "4"},
 		"Gid:":   nil,
 	} {
-		if got := Field(status, name); !slices.Equal(got, want) {
-			t.Errorf("%s %q", name, got)
-		}
+		check.Slice(t, Field(status, name), want, name)
 	}
 	for signal, want := range map[int]bool{1: true, 2: false, 15: true, 64: false} {
 		check.That(t, Catches(status, signal) == want, "signal %d: want %v", signal, want)

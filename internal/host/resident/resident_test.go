@@ -21,23 +21,18 @@ import (
 
 func TestReadNonce(t *testing.T) {
 	in := strings.NewReader("late\nframes")
-	if nonce, err := ReadNonce(t.Context(), in); nonce != "late" || err != nil {
-		t.Errorf("%q, %v", nonce, err)
-	}
-	if rest, _ := io.ReadAll(in); string(rest) != "frames" {
-		t.Errorf("%q is left of the input", rest)
-	}
+	nonce, err := ReadNonce(t.Context(), in)
+	check.That(t, nonce == "late" && err == nil, "%q, %v", nonce, err)
+	rest, _ := io.ReadAll(in)
+	check.That(t, string(rest) == "frames", "%q is left of the input", rest)
 	for _, text := range []string{"", "no end", strings.Repeat("x", 1000) + "\n"} {
-		if nonce, err := ReadNonce(t.Context(), strings.NewReader(text)); err == nil {
-			t.Errorf("of %q the nonce is %q", text, nonce)
-		}
+		nonce, err := ReadNonce(t.Context(), strings.NewReader(text))
+		check.That(t, err != nil, "of %q the nonce is %q", text, nonce)
 	}
 	silent, _ := io.Pipe()
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
-	if _, err := ReadNonce(stopped, silent); !errors.Is(err, context.Canceled) {
-		t.Errorf("after a signal: %v", err)
-	}
+	check.Error(ReadNonce(stopped, silent)).Is(t, context.Canceled, "after a signal")
 }
 
 // One agent waits for a job, runs no second one, and ends with its resident agent.
@@ -65,16 +60,13 @@ func TestAgentWaitsForAJob(t *testing.T) {
 	run := func(nonce string) string {
 		var out bytes.Buffer
 		var status *StatusError
-		if err := c.Run(t.Context(), nonce, strings.NewReader("input"), &out, io.Discard); !errors.As(err, &status) ||
-			status.Code != 7 {
-			t.Fatalf("an agent ended with %v", err)
-		}
+		err := c.Run(t.Context(), nonce, strings.NewReader("input"), &out, io.Discard)
+		must.That(t, errors.As(err, &status) && status.Code == 7, "an agent ended with %v", err)
 		return out.String()
 	}
 	first := spare(1)
-	if got := run("one"); got != "one "+first+"\ninput" {
-		t.Errorf("the job got %q, and %s waited for it", got, first)
-	}
+	got := run("one")
+	check.That(t, got == "one "+first+"\ninput", "the job got %q, and %s waited for it", got, first)
 	second := spare(2)
 	if got := run("two"); got != "two "+second+"\ninput" || second == first {
 		t.Errorf("the second job got %q, and %s waited for it", got, second)
@@ -82,9 +74,7 @@ func TestAgentWaitsForAJob(t *testing.T) {
 	last, _ := strconv.Atoi(spare(3))
 	c.Close()
 	check.OK(t, <-served)
-	if err := syscall.Kill(last, 0); err == nil {
-		t.Error("an agent waits for jobs after the end of its resident agent")
-	}
+	check.Error(syscall.Kill(last, 0)).Any(t, "an agent waits for jobs after the end of its resident agent")
 }
 
 func TestKilledSpareCostsNoJob(t *testing.T) {
@@ -98,9 +88,8 @@ func TestKilledSpareCostsNoJob(t *testing.T) {
 		s.mu.Unlock()
 	}
 	must.OK(t, spare.process.Kill())
-	if end := spare.wait(); end.Code != 137 {
-		t.Errorf("the spare ended with %+v", end)
-	}
+	end := spare.wait()
+	check.That(t, end.Code == 137, "the spare ended with %+v", end)
 	got := must.Get(s.take())(t)
 	check.That(t, got.alive(), "a job got an agent that had ended")
 	got.dismiss()

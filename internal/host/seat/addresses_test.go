@@ -36,9 +36,7 @@ func TestAddressesOfAnInterface(t *testing.T) {
 		"no address": {net.Interface{Name: "ib0", Flags: up}, nil,
 			[]wire.Address{{Interface: "ib0", Up: true, Speed: 1000}}},
 	} {
-		if got := addressesOf(tc.nic, tc.addrs, 1000); !slices.Equal(got, tc.want) {
-			t.Errorf("%s: %+v, want %+v", name, got, tc.want)
-		}
+		check.Slice(t, addressesOf(tc.nic, tc.addrs, 1000), tc.want, name)
 	}
 }
 
@@ -50,9 +48,8 @@ func TestOwnAddressesAreTheHosts(t *testing.T) {
 	}
 	own := Addresses()
 	for _, want := range addrs {
-		if !slices.ContainsFunc(own, func(a wire.Address) bool { return a.Prefix.String() == want.String() }) {
-			t.Errorf("%s is not in %v", want, own)
-		}
+		check.That(t, slices.ContainsFunc(own, func(a wire.Address) bool { return a.Prefix.String() == want.String() }),
+			"%s is not in %v", want, own)
 	}
 	if n := len(slices.DeleteFunc(slices.Clone(own), func(a wire.Address) bool {
 		return !a.Prefix.IsValid()
@@ -60,10 +57,8 @@ func TestOwnAddressesAreTheHosts(t *testing.T) {
 		t.Errorf("%d addresses, want %d: %v", n, len(addrs), own)
 	}
 	for _, a := range own {
-		if _, err := net.InterfaceByName(a.Interface); err != nil || a.Loopback != (a.Interface == "lo") ||
-			a.Speed < 0 {
-			t.Errorf("%+v: %v", a, err)
-		}
+		_, err := net.InterfaceByName(a.Interface)
+		check.That(t, err == nil && a.Loopback == (a.Interface == "lo") && a.Speed >= 0, "%+v: %v", a, err)
 	}
 }
 
@@ -118,9 +113,8 @@ func TestForemostAddressesStay(t *testing.T) {
 	got := foremost(all, 6)
 	want := append(slices.Clone(of), at("veth0", "fe80::1/64", true, false), at("veth1", "fe80::2/64", true, false))
 	check.That(t, slices.Equal(got, want), "%v, want %v", got, want)
-	if got := foremost(slices.Clone(of), 99); len(got) != len(of) {
-		t.Errorf("%v, want all", got)
-	}
+	got = foremost(slices.Clone(of), 99)
+	check.That(t, len(got) == len(of), "%v, want all", got)
 }
 
 func TestReadSpeed(t *testing.T) {

@@ -121,11 +121,10 @@ func TestRanksGetGPUs(t *testing.T) {
 			}
 			got = append(got, fmt.Sprint(p.GPUs, env, " ", p.CPUs))
 		}
-		if text := strings.Join(got, "|"); strings.ReplaceAll(text, "]", "] ") != strings.ReplaceAll(tt.want, "] ",
-			"] ") || a.own.GPUs != tt.words {
-			t.Errorf("%s: %s (%s)\nwant %s (%s)", name, strings.ReplaceAll(text, "]", "] "), a.own.GPUs, tt.want,
-				tt.words)
-		}
+		text := strings.Join(got, "|")
+		check.That(t, strings.ReplaceAll(text, "]", "] ") == strings.ReplaceAll(tt.want, "] ", "] ") &&
+			a.own.GPUs == tt.words,
+			"%s: %s (%s)\nwant %s (%s)", name, strings.ReplaceAll(text, "]", "] "), a.own.GPUs, tt.want, tt.words)
 	}
 }
 
@@ -152,18 +151,15 @@ func TestGPUsThatCannotBeAssigned(t *testing.T) {
 		{broken, 1, wire.GPUs{PerRank: 1}, "", "GPUs cannot be listed: signal: segmentation fault", "nvidia-smi"},
 	} {
 		var no *wire.Refuse
-		if err := hostWith(tt.host, tt.ranks, tt.gpus, tt.env).assign(); !errors.As(err, &no) ||
-			no.Code != wire.CodeHostFailed || !strings.Contains(no.What, tt.what) ||
-			!strings.Contains(no.Remedy, tt.hint) {
-			t.Errorf("%+v: %+v, want %q", tt.gpus, err, tt.what)
-		}
+		err := hostWith(tt.host, tt.ranks, tt.gpus, tt.env).assign()
+		check.That(t, errors.As(err, &no) && no.Code == wire.CodeHostFailed && strings.Contains(no.What, tt.what) &&
+			strings.Contains(no.Remedy, tt.hint), "%+v: %+v, want %q", tt.gpus, err, tt.what)
 	}
 	// A job that requests no GPU runs without.
 	a := hostWith(broken, 2, wire.GPUs{}, "")
-	if err := a.assign(); err != nil || a.own.GPUs != "GPUs that cannot be listed (signal: segmentation fault)" ||
-		a.locations()[0].GPUs != nil {
-		t.Errorf("%v, %q", err, a.own.GPUs)
-	}
+	err := a.assign()
+	check.That(t, err == nil && a.own.GPUs == "GPUs that cannot be listed (signal: segmentation fault)" &&
+		a.locations()[0].GPUs == nil, "%v, %q", err, a.own.GPUs)
 }
 
 // Cores that were asked for are taken near the GPUs, if there are enough; other bindings stay as
@@ -245,10 +241,8 @@ echo '{"devices": [{"index": 0, "bus_id": "0000:07:00.0", "mig_enabled": true, "
 		must.OK(t, os.WriteFile(helper, []byte(script), 0o700))
 		devices, err := listGPUs(gpu.Sources{Root: tt.root, Helper: helper}, tt.near, func(string) error { return nil })
 		_, missing := os.Stat(dir + "/asked")
-		if err != nil || len(devices) != tt.gpus || tt.asked != (missing == nil) || tt.asked &&
-			len(devices[0].MIG) != 1 {
-			t.Errorf("%s: %+v, %v; asked: %v", name, devices, err, missing == nil)
-		}
+		check.That(t, err == nil && len(devices) == tt.gpus && tt.asked == (missing == nil) &&
+			(!tt.asked || len(devices[0].MIG) == 1), "%s: %+v, %v; asked: %v", name, devices, err, missing == nil)
 	}
 }
 
@@ -334,8 +328,7 @@ func TestInventoryOfTheHost(t *testing.T) {
 		want, warning string
 	}{
 		"gorun-gpu": {pack(`echo '{"devices": [{"index": 0, "bus_id": "0000:07:00.0", "name": "H100", "nvlinks": {"3": 12}}]}'`), "H100 map[3:12]", ""},
-		"a crash": {pack("kill -SEGV $$"), shown + " map[]",
-			"list GPUs with gorun-gpu: signal: segmentation fault"},
+		"a crash":   {pack("kill -SEGV $$"), shown + " map[]", "list GPUs with gorun-gpu: signal: segmentation fault"},
 		"no inventory": {pack("exit 0"), shown + " map[]",
 			"list GPUs with gorun-gpu: read its inventory: unexpected end"},
 		"nothing was sent": {nil, shown + " map[]", "neither gorun-gpu nor nvidia-smi"},
@@ -348,12 +341,10 @@ func TestInventoryOfTheHost(t *testing.T) {
 			continue
 		}
 		check.Equal(t, fmt.Sprint(inv.Devices[0].Name, " ", inv.Devices[0].NVLinks), tt.want, name)
-		if all := strings.Join(inv.Warnings, "\n"); (all == "") != (tt.warning == "") ||
-			!strings.Contains(all, tt.warning) {
-			t.Errorf("%s: warnings %q, want %q", name, all, tt.warning)
-		}
+		all := strings.Join(inv.Warnings, "\n")
+		check.That(t, (all == "") == (tt.warning == "") && strings.Contains(all, tt.warning),
+			"%s: warnings %q, want %q", name, all, tt.warning)
 	}
-	if left, err := os.ReadDir(tmp); err != nil || len(left) > 0 {
-		t.Errorf("left on disk: %v, %v", left, err)
-	}
+	left, err := os.ReadDir(tmp)
+	check.That(t, err == nil && len(left) == 0, "left on disk: %v, %v", left, err)
 }

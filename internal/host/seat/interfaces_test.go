@@ -88,10 +88,9 @@ func TestInterfaceNames(t *testing.T) {
 		check.Equal(t, new(Host).Interfaces(own, job, tc.start), tc.want, name)
 	}
 	job := wire.Job{Size: 1, Ranks: make([]wire.Rank, 1), Elastic: &wire.Elastic{}}
-	if got := new(Host).Interfaces(nicsOf("lo! eth0"), job,
-		wire.Start{Addrs: []string{"10.1.0.1"}}).NCCL; got != "eth0" {
-		t.Errorf("in an elastic job %q, want eth0 although NCCL would choose it: other hosts may have more", got)
-	}
+	got := new(Host).Interfaces(nicsOf("lo! eth0"), job, wire.Start{Addrs: []string{"10.1.0.1"}}).NCCL
+	check.That(t, got == "eth0",
+		"in an elastic job %q, want eth0 although NCCL would choose it: other hosts may have more", got)
 }
 
 func TestInterfaceOf(t *testing.T) {

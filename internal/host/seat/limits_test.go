@@ -52,10 +52,9 @@ func TestTheKernelsLimitsAreKnown(t *testing.T) {
 			}
 		})
 	}
-	if err := CheckSize("", []string{"/bin/true"}, map[string]string{"B": long(100 << 10), "A": long(20 << 10)},
-		64<<10); err == nil || !strings.HasSuffix(err.Error(), "the largest variables are B, A") {
-		t.Errorf("with a small stack: %v", err)
-	}
+	err := CheckSize("", []string{"/bin/true"}, map[string]string{"B": long(100 << 10), "A": long(20 << 10)}, 64<<10)
+	check.That(t, err != nil && strings.HasSuffix(err.Error(), "the largest variables are B, A"),
+		"with a small stack: %v", err)
 }
 
 func TestOpenFilesSuffice(t *testing.T) {

@@ -31,9 +31,8 @@ func TestHeldPort(t *testing.T) {
 	// A server without SO_REUSEADDR is refused, and so is one on any port.
 	fd := must.Get(unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0))(t)
 	defer unix.Close(fd)
-	if err := unix.Bind(fd, &unix.SockaddrInet4{Port: held.Number}); err != unix.EADDRINUSE {
-		t.Errorf("a stranger binds the port: %v", err)
-	}
+	check.Error(unix.Bind(fd, &unix.SockaddrInet4{Port: held.Number})).Is(t, unix.EADDRINUSE,
+		"a stranger binds the port")
 	for _, host := range []string{"", "127.0.0.1"} {
 		if uids, err := Listeners(held.Number); err != nil || len(uids) != 0 {
 			t.Errorf("users %d listen, %v", uids, err)

@@ -124,10 +124,8 @@ func TestBindingThatTheSystemForbids(t *testing.T) {
 	a := &assignment{visible: make([]Visibility, 1), job: job, own: forbidden}
 	var no *wire.Refuse
 	err := a.assign()
-	if !errors.As(err, &no) || no.What != "rank 5 cannot be bound to cpus 2-3: operation not permitted" ||
-		!strings.Contains(no.Remedy, ":if-supported") {
-		t.Errorf("%+v", err)
-	}
+	check.That(t, errors.As(err, &no) && no.What == "rank 5 cannot be bound to cpus 2-3: operation not permitted" &&
+		strings.Contains(no.Remedy, ":if-supported"), "%+v", err)
 	a.job.Binding.IfSupported = true
 	must.OK(t, a.assign())
 	check.Equal(t, fmt.Sprint(a.locations()), "[{4   1 []} {5   1 []}]", "places")

@@ -31,16 +31,14 @@ func TestEpochs(t *testing.T) {
 		var wg sync.WaitGroup
 		park := func(left, want int) {
 			wg.Go(func() {
-				if got, err := e.Park(t.Context(), left); err != nil || got.Epoch != want || got.Job != "j" ||
-					got.Location == nil {
-					t.Errorf("park after %d = %+v, %v", left, got, err)
-				}
+				got, err := e.Park(t.Context(), left)
+				check.That(t, err == nil && got.Epoch == want && got.Job == "j" && got.Location != nil,
+					"park after %d = %+v, %v", left, got, err)
 			})
 		}
 		park(0, 1)
-		if p := next[wire.Park](t, frames, wire.TypePark); p.Left != 0 {
-			t.Errorf("a new rank says that it left %d", p.Left)
-		}
+		p := next[wire.Park](t, frames, wire.TypePark)
+		check.Equal(t, p.Left, 0, "a new rank says that it left")
 		e.begin(wire.Epoch{Number: 1, Rank: 2, Size: 3})
 		wg.Wait()
 
@@ -66,13 +64,10 @@ func TestEpochs(t *testing.T) {
 		e.abort(wire.Abort{Epoch: 1, Rank: 1, Cause: "it ended, too"})
 		<-aborted
 		<-failed
-		if info := string(e.AbortInfo()); !strings.Contains(info, "it ended") {
-			t.Errorf("abort says %s", info)
-		}
+		info := string(e.AbortInfo())
+		check.That(t, strings.Contains(info, "it ended"), "abort says %s", info)
 		wg.Go(func() {
-			if _, err := e.Fence(t.Context(), "f", 2, nil); !errors.Is(err, kv.ErrAborted) {
-				t.Errorf("a fence of the aborted epoch: %v", err)
-			}
+			check.Error(e.Fence(t.Context(), "f", 2, nil)).Is(t, kv.ErrAborted, "a fence of the aborted epoch")
 		})
 		next[wire.Fence](t, frames, wire.TypeFence)
 		wg.Wait()
@@ -97,10 +92,8 @@ func TestEpochs(t *testing.T) {
 
 		// Values of another epoch's fence do not count.
 		wg.Go(func() {
-			if got, err := e.Fence(t.Context(), "f", 0, []byte("a")); err != nil || len(got) != 1 ||
-				string(got[0]) != "b" {
-				t.Errorf("fence = %q, %v", got, err)
-			}
+			got, err := e.Fence(t.Context(), "f", 0, []byte("a"))
+			check.That(t, err == nil && len(got) == 1 && string(got[0]) == "b", "fence = %q, %v", got, err)
 		})
 		if f := next[wire.Fence](t, frames, wire.TypeFence); f.Epoch != 2 {
 			t.Errorf("fence of epoch %d", f.Epoch)
@@ -111,9 +104,7 @@ func TestEpochs(t *testing.T) {
 
 		// The end of the job is the end of every wait.
 		wg.Go(func() {
-			if _, err := e.Park(t.Context(), 2); !errors.Is(err, kv.ErrAborted) {
-				t.Errorf("park at the job's end: %v", err)
-			}
+			check.Error(e.Park(t.Context(), 2)).Is(t, kv.ErrAborted, "park at the job's end")
 		})
 		next[wire.Park](t, frames, wire.TypePark)
 		failed = e.Failed(2)
@@ -155,9 +146,8 @@ func TestAbortOfAnEpochThatIsOver(t *testing.T) {
 	e.begin(wire.Epoch{Number: 2, Rank: 2, Size: 3})
 	<-aborted
 	var why wire.Abort
-	if err := json.Unmarshal(e.AbortInfo(), &why); err != nil || why.Rank != -1 || why.Cause == "" {
-		t.Errorf("it is told %q: %v", e.AbortInfo(), err)
-	}
+	err := json.Unmarshal(e.AbortInfo(), &why)
+	check.That(t, err == nil && why.Rank == -1 && why.Cause != "", "it is told %q: %v", e.AbortInfo(), err)
 }
 
 // A rank that is slow to ask for its first epoch, which has begun without it, is heard all the
@@ -168,9 +158,8 @@ func TestEpochThatBeganBefore(t *testing.T) {
 	heard := make(chan int, 1)
 	go func() { heard <- next[wire.Park](t, frames, wire.TypePark).Left }()
 	for range 2 {
-		if got, err := e.Park(t.Context(), 0); err != nil || got.Epoch != 1 {
-			t.Errorf("park = %+v, %v", got, err)
-		}
+		got, err := e.Park(t.Context(), 0)
+		check.That(t, err == nil && got.Epoch == 1, "park = %+v, %v", got, err)
 	}
 	check.Equal(t, <-heard, 0, "it says that it left")
 }
@@ -195,9 +184,8 @@ func TestElasticServer(t *testing.T) {
 		return resp.StatusCode, string(text)
 	}
 	for _, body := range []string{"", "{}", `{"left":-1}`, `{"left":"1"}`} {
-		if code, _ := ask("POST", "park", body); code != http.StatusBadRequest {
-			t.Errorf("park %s answered %d", body, code)
-		}
+		code, _ := ask("POST", "park", body)
+		check.Equal(t, code, http.StatusBadRequest, "park", body, "answered")
 	}
 	if code, _ := ask("GET", "interrupt", ""); code != http.StatusBadRequest {
 		t.Errorf("interrupt without an epoch answered %d", code)
@@ -212,18 +200,16 @@ func TestElasticServer(t *testing.T) {
 		Key:       []byte("k"),
 	})
 	code, text := ask("POST", "park", `{"left":0}`)
-	if want := `"epoch":4,"rank":1,"size":2,"key":"aw==","local_rank":0,"local_size":2`; code != http.StatusOK ||
-		!strings.Contains(text, want) {
-		t.Errorf("park answered %d %s, want %s in it", code, text, want)
-	}
+	want := `"epoch":4,"rank":1,"size":2,"key":"aw==","local_rank":0,"local_size":2`
+	check.That(t, code == http.StatusOK && strings.Contains(text, want),
+		"park answered %d %s, want %s in it", code, text, want)
 	if _, text := ask("GET", "job", ""); !strings.Contains(text, `"epoch":4,"rank":1`) {
 		t.Errorf("afterwards the job is %s", text)
 	}
 	e.interrupt(wire.Interrupt{Epoch: 4})
-	if code, text := ask("GET", "interrupt?epoch=4", ""); code != http.StatusOK ||
-		strings.TrimSpace(text) != `{"epoch":4}` {
-		t.Errorf("interrupt answered %d %s", code, text)
-	}
+	code, text = ask("GET", "interrupt?epoch=4", "")
+	check.That(t, code == http.StatusOK && strings.TrimSpace(text) == `{"epoch":4}`,
+		"interrupt answered %d %s", code, text)
 	if code, _ := ask("POST", "joined", ""); code != http.StatusNoContent {
 		t.Errorf("joined answered %d", code)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -44,9 +45,8 @@ func TestPortWithoutDescriptors(t *testing.T) {
 	m.wg.Go(m.accept)
 	time.Sleep(200 * time.Millisecond)
 	m.close()
-	if n := port.tries.Load(); n > 1000 {
-		t.Errorf("%d tries", n)
-	}
+	n := port.tries.Load()
+	check.That(t, n <= 1000, "%d tries", n)
 }
 
 // A rank may call MPI_Abort and crash before the agent has read the call.
@@ -54,8 +54,7 @@ func TestAbortOfARankThatHasEndedIsRead(t *testing.T) {
 	for code := range 50 {
 		m := startMPI(t, wire.Job{ID: "a", Size: 1, Ranks: []wire.Rank{{}}})
 		theirs := must.Get(m.connect(0))(t)
-		must.Get(fmt.Fprintf(theirs, "cmd=init pmi_version=1 pmi_subversion=1\ncmd=abort exitcode=%d\n",
-			code))(t)
+		must.Get(fmt.Fprintf(theirs, "cmd=init pmi_version=1 pmi_subversion=1\ncmd=abort exitcode=%d\n", code))(t)
 		// A child of the rank keeps the socket open.
 		if end := m.end(0, 0, int(syscall.SIGSEGV), nil); end.MPI != wire.MPIAborted || end.Code != code {
 			t.Errorf("the end of a rank that called MPI_Abort(%d) is %+v", code, end)

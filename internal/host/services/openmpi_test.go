@@ -25,9 +25,8 @@ func TestOpenMPI4LeavesNothing(t *testing.T) {
 	check.That(t, string(text) == "library" && err == nil, "ranks would load %q, %v", text, err)
 	must.OK(t, os.WriteFile(s.folder+"/vader_segment", nil, 0o600))
 	s.Remove()
-	if _, err := os.Stat(s.folder); !os.IsNotExist(err) {
-		t.Errorf("the folder is still there: %v", err)
-	}
+	_, err = os.Stat(s.folder)
+	check.That(t, os.IsNotExist(err), "the folder is still there: %v", err)
 }
 
 // What a killed agent has left is removed, and not what another user has given such a name.
@@ -85,9 +84,8 @@ func TestWhatProgramsNeed(t *testing.T) {
 		for _, use := range tt.uses {
 			got.Add(wire.Job{MPI: tt.sent, Size: tt.size}, "x", use, tt.withoutFiles, map[string]string{"A": "1"})
 		}
-		if note := got.Note; !strings.Contains(note, tt.note) || (note == "") != (tt.note == "") {
-			t.Errorf("%s: note %q", name, note)
-		}
+		note := got.Note
+		check.That(t, strings.Contains(note, tt.note) && (note == "") == (tt.note == ""), "%s: note %q", name, note)
 		check.That(t, got.PMIx == slices.Equal(got.Env, []string{"A=1"}), "%s: environment %q", name, got.Env)
 		got.Note = ""
 		got.Env = nil
@@ -98,9 +96,8 @@ func TestWhatProgramsNeed(t *testing.T) {
 // A job without Open MPI gets no folder.
 func TestOpenMPIIsNotPrepared(t *testing.T) {
 	s := &Services{job: wire.Job{MPI: wire.MPI{OpenMPI4: []byte("library"), PMIx: []byte("program")}}}
-	if err := s.openMPI(Options{}); err != nil || s.folder != "" || s.ompi4 != nil || s.pmix != nil {
-		t.Errorf("%+v, %v", s, err)
-	}
+	err := s.openMPI(Options{})
+	check.That(t, err == nil && s.folder == "" && s.ompi4 == nil && s.pmix == nil, "%+v, %v", s, err)
 }
 
 func TestNumbersOfJobs(t *testing.T) {
@@ -120,10 +117,9 @@ func TestAbortWins(t *testing.T) {
 	m.aborted(1, 6)
 	m.aborted(1, 300)
 	for _, end := range []struct{ code, signal int }{{0, 9}, {0, 11}, {1, 0}, {0, 0}} {
-		if got := m.end(1, end.code, end.signal, nil); got.MPI != wire.MPIAborted || got.Code != 6 || got.Signal != 0 ||
-			got.Aborted.IsZero() {
-			t.Errorf("%+v: %+v", end, got)
-		}
+		got := m.end(1, end.code, end.signal, nil)
+		check.That(t, got.MPI == wire.MPIAborted && got.Code == 6 && got.Signal == 0 && !got.Aborted.IsZero(),
+			"%+v: %+v", end, got)
 	}
 	check.Equal(t, m.end(2, 0, 11, nil), (End{Signal: 11}), "another rank")
 }

@@ -53,10 +53,9 @@ func TestRelayFence(t *testing.T) {
 			fence("f", 2, "c")
 			synctest.Wait()
 			fence("f", 3, "d")
-			if got := next[wire.Fence](t, frames, wire.TypeFence); !reflect.DeepEqual(got,
-				wire.Fence{Name: "f", Values: map[int][]byte{2: []byte("c"), 3: []byte("d")}}) {
-				t.Errorf("round %d: sent %+v", round, got)
-			}
+			got := next[wire.Fence](t, frames, wire.TypeFence)
+			check.That(t, reflect.DeepEqual(got, wire.Fence{Name: "f",
+				Values: map[int][]byte{2: []byte("c"), 3: []byte("d")}}), "round %d: sent %+v", round, got)
 			synctest.Wait()
 			r.fenced(wire.Fence{Name: "other"})
 			r.fenced(wire.Fence{Name: "f", Values: map[int][]byte{0: []byte("a"), 1: {}, 2: []byte("c"), 3: []byte("d"),
@@ -80,18 +79,15 @@ func TestRelayPostsToAFenceOnce(t *testing.T) {
 		go func() { _, err := r.Fence(ctx, "f", 1, nil); first <- err }()
 		next[wire.Fence](t, frames, wire.TypeFence)
 		cancel()
-		if err := <-first; !errors.Is(err, context.Canceled) {
-			t.Errorf("who gave up: %v", err)
-		}
+		check.Error(<-first).Is(t, context.Canceled, "who gave up")
 		again := make(chan error, 2)
 		post := func() { _, err := r.Fence(t.Context(), "f", 1, nil); again <- err }
 		go post()
 		synctest.Wait()
 		select {
 		case err := <-again:
-			if twice := new(kv.DuplicateError); !errors.As(err, &twice) {
-				t.Errorf("posted again: %v", err)
-			}
+			twice := new(kv.DuplicateError)
+			check.That(t, errors.As(err, &twice), "posted again: %v", err)
 		default:
 			next[wire.Fence](t, frames, wire.TypeFence)
 			t.Error("the launcher is told of the same fence twice")
@@ -143,9 +139,8 @@ func TestRelayAsksAgain(t *testing.T) {
 				r.value(wire.Value{ID: g.ID, Found: g.Wait == time.Second})
 			}
 		}()
-		if _, found, err := r.Get(t.Context(), "k", 2*getTime+time.Second); !found || err != nil {
-			t.Errorf("found %v, %v", found, err)
-		}
+		_, found, err := r.Get(t.Context(), "k", 2*getTime+time.Second)
+		check.That(t, found && err == nil, "found %v, %v", found, err)
 	})
 }
 
@@ -175,17 +170,12 @@ func TestRelayBoundsGets(t *testing.T) {
 		gaveUp, cancel := context.WithCancel(t.Context())
 		cancel()
 		for i := range maxGets {
-			if _, _, err := r.Get(gaveUp, "k", getTime); !errors.Is(err, context.Canceled) {
-				t.Fatalf("question %d: %v", i, err)
-			}
+			_, _, err := r.Get(gaveUp, "k", getTime)
+			must.That(t, errors.Is(err, context.Canceled), "question %d: %v", i, err)
 		}
-		if _, _, err := r.Get(gaveUp, "k", getTime); !errors.Is(err, errGets) {
-			t.Errorf("one question too many: %v", err)
-		}
+		check.Error(r.Get(gaveUp, "k", getTime)).Is(t, errGets, "one question too many")
 		r.value(wire.Value{ID: <-asked})
-		if _, _, err := r.Get(gaveUp, "k", getTime); !errors.Is(err, context.Canceled) {
-			t.Errorf("a question that has room again: %v", err)
-		}
+		check.Error(r.Get(gaveUp, "k", getTime)).Is(t, context.Canceled, "a question that has room again")
 	})
 }
 
@@ -198,9 +188,8 @@ func TestRelayPutAndLost(t *testing.T) {
 			r.Left(2, 1, "closed")
 			r.Note(3, kv.Note{Text: "waits", Stall: true})
 		}()
-		if p := next[wire.Put](t, frames, wire.TypePut); p.Key != "k" || string(p.Value) != "\x00\xff" {
-			t.Errorf("put %+v", p)
-		}
+		p := next[wire.Put](t, frames, wire.TypePut)
+		check.That(t, p.Key == "k" && string(p.Value) == "\x00\xff", "put %+v", p)
 		check.Equal(t, next[wire.Lost](t, frames, wire.TypeLost), (wire.Lost{By: 2, Rank: 0, Cause: "reset"}), "lost")
 		if l := next[wire.Lost](t, frames, wire.TypeLost); l != (wire.Lost{
 			By:    2,
@@ -212,9 +201,7 @@ func TestRelayPutAndLost(t *testing.T) {
 		}
 		check.Equal(t, next[wire.Note](t, frames, wire.TypeNote), (wire.Note{By: 3, Text: "waits", Stall: true}),
 			"note")
-		if err := r.Put(strings.Repeat("k", kv.MaxKey+1), nil); err == nil {
-			t.Error("no bound on keys")
-		}
+		check.Error(r.Put(strings.Repeat("k", kv.MaxKey+1), nil)).Any(t, "no bound on keys")
 	})
 }
 
@@ -236,14 +223,10 @@ func TestRelayLetsWaitersGo(t *testing.T) {
 				go io.Copy(io.Discard, readAll{frames})
 				var wg sync.WaitGroup
 				wg.Go(func() {
-					if _, err := r.Fence(ctx, "f", 2, nil); !errors.Is(err, tc.want) {
-						t.Errorf("fence: %v", err)
-					}
+					check.Error(r.Fence(ctx, "f", 2, nil)).Is(t, tc.want, "fence")
 				})
 				wg.Go(func() {
-					if _, _, err := r.Get(ctx, "k", time.Minute); !errors.Is(err, tc.want) {
-						t.Errorf("get: %v", err)
-					}
+					check.Error(r.Get(ctx, "k", time.Minute)).Is(t, tc.want, "get")
 				})
 				synctest.Wait()
 				tc.do(r, cancel)
@@ -280,14 +263,9 @@ func TestRelaySaysThatTheLauncherIsGone(t *testing.T) {
 		pr, pw := io.Pipe()
 		pr.Close()
 		r := newRelay(wire.NewWriter(pw), 1, 1)
-		if _, err := r.Fence(t.Context(), "f", 0, nil); !errors.Is(err, io.ErrClosedPipe) {
-			t.Errorf("fence: %v", err)
-		}
-		if _, _, err := r.Get(t.Context(), "k", 0); !errors.Is(err, io.ErrClosedPipe) || len(r.gets) != 0 {
-			t.Errorf("get: %v, %d open", err, len(r.gets))
-		}
-		if err := r.Put("k", nil); !errors.Is(err, io.ErrClosedPipe) {
-			t.Errorf("put: %v", err)
-		}
+		check.Error(r.Fence(t.Context(), "f", 0, nil)).Is(t, io.ErrClosedPipe, "fence")
+		_, _, err := r.Get(t.Context(), "k", 0)
+		check.That(t, errors.Is(err, io.ErrClosedPipe) && len(r.gets) == 0, "get: %v, %d open", err, len(r.gets))
+		check.Error(r.Put("k", nil)).Is(t, io.ErrClosedPipe, "put")
 	})
 }

@@ -1,7 +1,6 @@
 package services
 
 import (
-	"errors"
 	"io"
 	"net"
 	"net/netip"
@@ -92,14 +91,11 @@ func TestSever(t *testing.T) {
 	check.Equal(t, sever([]int{child.Process.Pid}, addrs), 2, "connections were cut, and 2 are of the epoch")
 	for name, c := range map[string]*net.TCPConn{"accepted": fromAccepted, "dialled": dialledTo} {
 		_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
-		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-			t.Errorf("the %s connection: %v", name, err)
-		}
+		check.Error(c.Read(make([]byte, 1))).Is(t, io.EOF, "the", name, "connection")
 	}
 	_ = fromOther.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
-	if _, err := fromOther.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("a connection that is none of the epoch's: %v", err)
-	}
+	check.Error(fromOther.Read(make([]byte, 1))).Is(t, os.ErrDeadlineExceeded,
+		"a connection that is none of the epoch's")
 	if c, err := net.Dial("tcp", waiting.Addr().String()); err != nil {
 		t.Errorf("nobody listens any more: %v", err)
 	} else {

@@ -43,9 +43,7 @@ func TestSlowStartupTellsWhoHasCome(t *testing.T) {
 		t.Errorf("first told %v", got)
 	}
 	s.enter(0)
-	if got := <-told; !slices.Equal(got, []int{2, 0}) {
-		t.Errorf("then told %v", got)
-	}
+	check.Slice(t, <-told, []int{2, 0}, "then told")
 	s.end()
 	s.enter(1)
 	check.That(t, len(told) == 0, "the launcher is told after the start-up")

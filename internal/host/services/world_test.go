@@ -42,22 +42,17 @@ func registries() (hosts [2]*registry) {
 func TestWorldOfTwoHosts(t *testing.T) {
 	r := registries()[0]
 	w := must.Get(r.add(told()))(t)
-	if !slices.Equal(w.Here, []int{0, 2}) || !slices.Equal(w.Nodes(), []int{0, 1, 0}) ||
-		!slices.Equal(w.Shares(), []int{1, 2}) || w.Name("job") != "job_3" {
-		t.Errorf("here %v, nodes %v, shares %v, name %s", w.Here, w.Nodes(), w.Shares(), w.Name("job"))
-	}
-	if got := []int{w.ProgramOf(0), w.ProgramOf(1), w.ProgramOf(2)}; !slices.Equal(got, []int{0, 1, 1}) {
-		t.Errorf("programs %v", got)
-	}
+	check.That(t, slices.Equal(w.Here, []int{0, 2}) && slices.Equal(w.Nodes(), []int{0, 1, 0}) &&
+		slices.Equal(w.Shares(), []int{1, 2}) && w.Name("job") == "job_3",
+		"here %v, nodes %v, shares %v, name %s", w.Here, w.Nodes(), w.Shares(), w.Name("job"))
+	check.Slice(t, []int{w.ProgramOf(0), w.ProgramOf(1), w.ProgramOf(2)}, []int{0, 1, 1}, "programs")
 	check.That(t, r.of(6) == w && r.of(5) == nil && w.RankOf(6) == 2 && w.RankOf(7) == -1,
 		"a rank is not found by its number, or one of another host is")
 	r.ended(4)
-	if got := r.numbers(); !slices.Equal(got, []int{6}) {
-		t.Errorf("%v run", got)
-	}
-	if w.Enter(2); w.Came(0) || !w.Came(2) {
-		t.Error("it is not known which rank has come")
-	}
+	got := r.numbers()
+	check.That(t, slices.Equal(got, []int{6}), "%v run", got)
+	w.Enter(2)
+	check.That(t, !w.Came(0) && w.Came(2), "it is not known which rank has come")
 	for _, change := range []func(*wire.World){
 		func(w *wire.World) { w.Numbers = w.Numbers[1:] }, func(w *wire.World) { w.HostOf = nil }, func(w *wire.World) {
 			w.Programs[0].Ranks = -1
@@ -66,9 +61,7 @@ func TestWorldOfTwoHosts(t *testing.T) {
 	} {
 		broken := told()
 		if change(&broken); len(broken.Programs) > 0 {
-			if _, err := r.add(broken); err == nil {
-				t.Errorf("%+v is taken", broken)
-			}
+			check.Error(r.add(broken)).Any(t, broken, "is taken")
 		}
 	}
 }
@@ -79,10 +72,7 @@ func TestFenceOfAWorld(t *testing.T) {
 	shared := fake.NewStore(1)
 	var worlds [2]*World
 	for i, r := range registries() {
-		var err error
-		if worlds[i], err = r.add(told()); err != nil {
-			t.Fatal(err)
-		}
+		worlds[i] = must.Get(r.add(told()))(t)
 	}
 	for _, name := range []string{"pmi/1", "pmi/2"} {
 		var wg sync.WaitGroup
@@ -97,15 +87,11 @@ func TestFenceOfAWorld(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := worlds[0].Fence(ctx, shared, "pmi/3", 0, nil); !errors.Is(err, context.Canceled) {
-		t.Errorf("%v", err)
-	}
-	if _, err := worlds[0].Fence(ctx, shared, "pmi/3", 0, nil); err == nil || errors.Is(err, context.Canceled) {
-		t.Errorf("a rank that comes twice: %v", err)
-	}
-	if _, err := worlds[1].Fence(ctx, shared, "pmi/3", 1, nil); !errors.Is(err, context.Canceled) {
-		t.Errorf("a rank that waits for another host: %v", err)
-	}
+	check.Error(worlds[0].Fence(ctx, shared, "pmi/3", 0, nil)).Is(t, context.Canceled)
+	_, err := worlds[0].Fence(ctx, shared, "pmi/3", 0, nil)
+	check.That(t, err != nil && !errors.Is(err, context.Canceled), "a rank that comes twice: %v", err)
+	check.Error(worlds[1].Fence(ctx, shared, "pmi/3", 1, nil)).Is(t, context.Canceled,
+		"a rank that waits for another host")
 }
 
 func TestAnswersGoToTheRankThatAsked(t *testing.T) {
@@ -115,9 +101,8 @@ func TestAnswersGoToTheRankThatAsked(t *testing.T) {
 	other.By = 2 // of another host, whose request has the same number
 	r.answer(other, spawned{Err: errors.New("another")})
 	r.answer(told(), spawned{World: &World{}})
-	if a := <-answer; id != 1 || a.Err != nil || a.World == nil {
-		t.Errorf("request %d: %+v", id, a)
-	}
+	a := <-answer
+	check.That(t, id == 1 && a.Err == nil && a.World != nil, "request %d: %+v", id, a)
 	r.answer(told(), spawned{}) // nobody waits
 	first, done := r.takeTurn()
 	second, _ := r.takeTurn()

@@ -13,9 +13,8 @@ func TestSetAffinity(t *testing.T) {
 	must.That(t, err == nil && len(all) != 0, "%v, %v", all, err)
 	m, err := Here()
 	must.That(t, err == nil && len(m) == len(all), "%v is all that %v may be, %v", m, all, err)
-	if cores := Cores(); cores < 1 || cores > len(all) {
-		t.Errorf("%d cores of %d hardware threads", cores, len(all))
-	}
+	cores := Cores()
+	check.That(t, cores >= 1 && cores <= len(all), "%d cores of %d hardware threads", cores, len(all))
 	last := Set{all[len(all)-1]}
 	type answer struct {
 		set Set
@@ -31,8 +30,7 @@ func TestSetAffinity(t *testing.T) {
 		}
 		bound <- answer{set, err}
 	}()
-	if got := <-bound; got.err != nil || got.set.String() != last.String() {
-		t.Errorf("bound to %s: %s, %v", last, got.set, got.err)
-	}
+	got := <-bound
+	check.That(t, got.err == nil && got.set.String() == last.String(), "bound to %s: %s, %v", last, got.set, got.err)
 	check.That(t, SetAffinity(nil) != nil, "bound to nothing")
 }

@@ -58,9 +58,8 @@ func TestCountCores(t *testing.T) {
 		{"devices/system/cpu/cpu7/topology/thread_siblings_list " +
 			"3,7\ndevices/system/cpu/cpu3/topology/thread_siblings_list 3,7", Set{3, 4, 7}, 2},
 	} {
-		if got := countCores(tree(tc.tree), tc.cpus); got != tc.want {
-			t.Errorf("%q, %v: %d cores, want %d", tc.tree, tc.cpus, got, tc.want)
-		}
+		got := countCores(tree(tc.tree), tc.cpus)
+		check.That(t, got == tc.want, "%q, %v: %d cores, want %d", tc.tree, tc.cpus, got, tc.want)
 	}
 }
 
@@ -80,9 +79,8 @@ func TestRead(t *testing.T) {
 			"%s is %s, %v; want %s", name, strings.Join(got, " "), err, want)
 	}
 	for _, broken := range []string{"", "devices/system/cpu/online x"} {
-		if m, err := Read(tree(broken)); err == nil {
-			t.Errorf("%q is %v", broken, m)
-		}
+		m, err := Read(tree(broken))
+		check.That(t, err != nil, "%q is %v", broken, m)
 	}
 }
 
@@ -102,10 +100,8 @@ func TestReadAsLscpuDoes(t *testing.T) {
 		for _, b := range m {
 			x := theirs[a.ID]
 			y := theirs[b.ID]
-			if (a.Core == b.Core) != (x[0] == y[0]) || (a.Socket == b.Socket) != (x[1] == y[1]) ||
-				(a.Node == b.Node) != (x[2] == y[2]) {
-				t.Fatalf("%+v and %+v are %v and %v to lscpu", a, b, x, y)
-			}
+			must.That(t, (a.Core == b.Core) == (x[0] == y[0]) && (a.Socket == b.Socket) == (x[1] == y[1]) &&
+				(a.Node == b.Node) == (x[2] == y[2]), "%+v and %+v are %v and %v to lscpu", a, b, x, y)
 		}
 	}
 }
@@ -260,9 +256,8 @@ func TestDescribe(t *testing.T) {
 		"4,6,12,14": "cores 4,6 of socket 1",
 	} {
 		s, err := ParseSet(cpus)
-		if got := m.Describe(s); err != nil || got != want {
-			t.Errorf("%s is %q, want %q", cpus, got, want)
-		}
+		got := m.Describe(s)
+		check.That(t, err == nil && got == want, "%s is %q, want %q", cpus, got, want)
 	}
 	check.Equal(t, Flat(Set{3, 5}).Describe(Set{5}), "core 1 of socket 0", "on a machine without a topology")
 }
@@ -270,14 +265,12 @@ func TestDescribe(t *testing.T) {
 func TestParseSet(t *testing.T) {
 	for text, want := range map[string]string{"0-3,8\n": "0-3,8", "": "", "\n": "", "5": "5", "3,1-2": "1-3",
 		"1,1": "1"} {
-		if got, err := ParseSet(text); err != nil || got.String() != want {
-			t.Errorf("%q is %s, %v", text, got, err)
-		}
+		got, err := ParseSet(text)
+		check.That(t, err == nil && got.String() == want, "%q is %s, %v", text, got, err)
 	}
 	for _, text := range []string{"x", "3-1", "-1", "1-", "0-99999999", "1 2"} {
-		if got, err := ParseSet(text); err == nil {
-			t.Errorf("%q is %v", text, got)
-		}
+		got, err := ParseSet(text)
+		check.That(t, err != nil, "%q is %v", text, got)
 	}
 }
 
