@@ -29,9 +29,8 @@ func TestOldEpochsKeysAreForgotten(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	for key, want := range kept {
-		if _, found := j.store.Get(ended, key); found != want {
-			t.Errorf("%s is there: %v, want %v", key, found, want)
-		}
+		_, found := j.store.Get(ended, key)
+		check.Equal(t, found, want, key, "is there")
 	}
 }
 
@@ -71,16 +70,14 @@ func TestAddressesAlone(t *testing.T) {
 		chosen, err := j.addressesAlone("localhost", here)
 		check.That(t, err == nil && len(chosen) != 0 && route.AddrText(chosen[0]) == tc.want,
 			"%s: %v, %v; want %s first", name, chosen, err, tc.want)
-		if _, known := j.contacts["localhost"]; !known {
-			t.Errorf("%s: others will not hear of it", name)
-		}
+		_, known := j.contacts["localhost"]
+		check.That(t, known, "%s: others will not hear of it", name)
 	}
 	// Without a network there is nothing else.
 	j := &elasticJob{loop: &loop{}, settings: Elastic{Hosts: alone, Discover: discover},
 		contacts: map[string]route.Contact{}}
 	lonely := route.Contact{Local: true, Boot: "a", Addresses: here.Addresses[:1]}
-	if chosen, err := j.addressesAlone("localhost", lonely); err != nil || len(chosen) != 1 ||
-		route.AddrText(chosen[0]) != "127.0.0.1" {
-		t.Errorf("without a network: %v, %v", chosen, err)
-	}
+	chosen, err := j.addressesAlone("localhost", lonely)
+	check.That(t, err == nil && len(chosen) == 1 && route.AddrText(chosen[0]) == "127.0.0.1",
+		"without a network: %v, %v", chosen, err)
 }

@@ -47,9 +47,8 @@ func TestHasteHoldsForProcessesToCome(t *testing.T) {
 				time.AfterFunc(600*time.Millisecond, func() { stops <- Stop{Reason: Interrupted, Now: true} })
 			}
 		})
-		if err != nil || r.Stopped != Interrupted || len(told) != 2 || <-told != tc.want || <-told != tc.want {
-			t.Errorf("%+v, %v, want a grace of %v", r, err, tc.want)
-		}
+		check.That(t, err == nil && r.Stopped == Interrupted && len(told) == 2 && <-told == tc.want &&
+			<-told == tc.want, "%+v, %v, want a grace of %v", r, err, tc.want)
 	}
 }
 
@@ -120,10 +119,8 @@ func TestOneProcessNotStartedIsNoLostHost(t *testing.T) {
 					well++
 				}
 			}
-			if err != nil || r.Code() != 0 || len(r.Lost) != 0 || well != tc.after || ended != tc.ended ||
-				dials <= len(tc.dials) {
-				t.Errorf("%+v, %v; %d ended well, %d were ended, %d dials", r, err, well, ended, dials)
-			}
+			check.That(t, err == nil && r.Code() == 0 && len(r.Lost) == 0 && well == tc.after && ended == tc.ended &&
+				dials > len(tc.dials), "%+v, %v; %d ended well, %d were ended, %d dials", r, err, well, ended, dials)
 		})
 	}
 }

@@ -114,10 +114,8 @@ func TestLastWordsOfRankThatAsksForNoEpoch(t *testing.T) {
 		return a.Finish(wire.Exit{Code: 5})
 	})
 	r, err := elasticOn(t, m, func(o *Options) { o.Stderr = slowTerminal{} })
-	if err != nil || r.Code() != 5 || r.Cause == nil ||
-		!slices.Equal(r.Cause.Stderr, []string{"begins", "works", "fails"}) {
-		t.Errorf("%+v, %+v, %v", r, r.Cause, err)
-	}
+	check.That(t, err == nil && r.Code() == 5 && r.Cause != nil &&
+		slices.Equal(r.Cause.Stderr, []string{"begins", "works", "fails"}), "%+v, %+v, %v", r, r.Cause, err)
 }
 
 // slowTerminal takes a while for whatever it shows.

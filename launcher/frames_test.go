@@ -153,8 +153,7 @@ func TestEveryFrameIsBounded(t *testing.T) {
 			}
 			var kept int64
 			hostile := flooding(kind, frames, &kept, func(n int) (uint32, any) { return hostileFrame(kind, n) })
-			r, err := runOn(t, []*fake.Machine{serving(succeed), hostile}, nil)
-			must.OK(t, err)
+			r := must.Get(runOn(t, []*fake.Machine{serving(succeed), hostile}, nil))(t)
 			violated := r.Cause != nil && r.Cause.Host == "h1" && r.Cause.Lost != nil
 			check.That(t, kept <= mostKept, "%d frames make the launcher keep %d MiB", frames, kept>>20)
 			if malformed := (*wire.FormatError)(nil); bound != passing &&

@@ -111,9 +111,8 @@ func TestGPUProgramIsSentToThoseWhoLackIt(t *testing.T) {
 			if got := strings.Join(sent, " "); got != tt.want || (made > 0) != tt.made {
 				t.Errorf("sent to %q, want %q; made %d times", got, tt.want, made)
 			}
-			if !strings.Contains(traced, tt.traced) || tt.traced == "" && strings.Contains(traced, "gorun-gpu") {
-				t.Errorf("traced %s", traced)
-			}
+			check.That(t, strings.Contains(traced, tt.traced) &&
+				(tt.traced != "" || !strings.Contains(traced, "gorun-gpu")), "traced %s", traced)
 		})
 	}
 }

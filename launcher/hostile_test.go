@@ -53,10 +53,9 @@ func TestHostileAgentIsBlamed(t *testing.T) {
 		"ends a rank twice": {func(a *fake.Agent) error {
 			return errors.Join(a.Exit(wire.Exit{Rank: 2}), a.Exit(wire.Exit{Rank: 2}))
 		}, "says twice that rank 2 has ended"},
-		"ends another's rank": {message(wire.TypeExit, wire.Exit{Rank: 0}), "spoke for rank 0"},
-		"ends a rank that is none": {message(wire.TypeExit, wire.Exit{Rank: 1 << 40}),
-			"spoke for rank 1099511627776"},
-		"ends rank -1": {message(wire.TypeExit, wire.Exit{Rank: -1}), "spoke for rank -1"},
+		"ends another's rank":      {message(wire.TypeExit, wire.Exit{Rank: 0}), "spoke for rank 0"},
+		"ends a rank that is none": {message(wire.TypeExit, wire.Exit{Rank: 1 << 40}), "spoke for rank 1099511627776"},
+		"ends rank -1":             {message(wire.TypeExit, wire.Exit{Rank: -1}), "spoke for rank -1"},
 		"ends with no possible code": {message(wire.TypeExit, wire.Exit{Rank: 2, Code: 1 << 20}),
 			"ended with code 1048576"},
 		"ends with a negative code": {message(wire.TypeExit, wire.Exit{Rank: 2, Code: -1}), "ended with code -1"},
@@ -171,10 +170,8 @@ func TestHostileAgentIsBlamed(t *testing.T) {
 					o.ResultLimit = 100
 				}
 			})
-			if err != nil || r.Code() != CodeLaunch || r.Cause == nil || r.Cause.Host != "h1" ||
-				!strings.Contains(r.Cause.String(), tc.want) {
-				t.Errorf("%v: %.300v, code %d", err, r.Cause, r.Code())
-			}
+			check.That(t, err == nil && r.Code() == CodeLaunch && r.Cause != nil && r.Cause.Host == "h1" &&
+				strings.Contains(r.Cause.String(), tc.want), "%v: %.300v, code %d", err, r.Cause, r.Code())
 			check.That(t, obeyed && strings.Contains(r.out, "0/1> good work\n") && len(r.Exits) >= 2,
 				"the other host: obeyed %v, %.200q, %v", obeyed, r.out, r.Exits)
 			if safe := r.Cause.String(); prose.Printable(safe) != safe || len(safe) > 5<<10 {
@@ -229,13 +226,10 @@ func TestHostileAgentBeforeTheStart(t *testing.T) {
 				}
 			})
 			var failed *LaunchError
-			if !errors.As(err, &failed) || len(failed.Hosts) != 1 || failed.Hosts[0].Host != "h1" ||
-				!strings.Contains(err.Error(), tc.want) || started {
-				t.Fatalf("%v; the good host started: %v", err, started)
-			}
-			if code := failed.Code(); code < 1 || code > 127 {
-				t.Errorf("exit code %d", code)
-			}
+			must.That(t, errors.As(err, &failed) && len(failed.Hosts) == 1 && failed.Hosts[0].Host == "h1" &&
+				strings.Contains(err.Error(), tc.want) && !started, "%v; the good host started: %v", err, started)
+			code := failed.Code()
+			check.That(t, code >= 1 && code <= 127, "exit code %d", code)
 			for _, text := range append(said, err.Error()) {
 				check.That(t, prose.Printable(text) == text, "not fit for a terminal: %q", text)
 			}
@@ -280,9 +274,7 @@ func TestHostileClock(t *testing.T) {
 				check.That(t, e.At >= r.Started && e.At <= r.Ended,
 					"rank %d ended at %v, of a job from %v to %v", e.Rank, e.At, r.Started, r.Ended)
 			}
-			if r.Cause.Rank != 0 && r.Cause.Rank != 2 {
-				t.Errorf("the cause is rank %d, of neither", r.Cause.Rank)
-			}
+			check.That(t, r.Cause.Rank == 0 || r.Cause.Rank == 2, "the cause is rank %d, of neither", r.Cause.Rank)
 		})
 	}
 }
@@ -332,9 +324,8 @@ func TestHostileFloods(t *testing.T) {
 			notes := 0
 			listen := func(o *Options) {
 				o.Note = func(text string) {
-					if notes++; strings.Contains(text, "\x1b") {
-						t.Errorf("the user was told %q", text)
-					}
+					notes++
+					check.That(t, !strings.Contains(text, "\x1b"), "the user was told %q", text)
 				}
 			}
 			r, err := runOn(t, []*fake.Machine{serving(work), serving(flood)}, listen)
@@ -343,9 +334,8 @@ func TestHostileFloods(t *testing.T) {
 			check.That(t, name != "lost" || strings.Contains(told, "owned") && !strings.Contains(told, `\u001b`),
 				"ranks were told %q", told)
 			check.That(t, name != "notes" || notes == 100, "the user was told %d lines", notes)
-			if more := heapSize() - before; more > 64<<20 {
-				t.Errorf("%d MiB more are kept", more>>20)
-			}
+			more := heapSize() - before
+			check.That(t, more <= 64<<20, "%d MiB more are kept", more>>20)
 		})
 	}
 }
@@ -412,12 +402,10 @@ func TestBlockedOutputBoundsTinyFrames(t *testing.T) {
 					}
 				}
 			})
-			if err != nil || r.Cause == nil || !strings.Contains(r.Cause.String(), "output beyond its credit") {
-				t.Errorf("%v, %v after %d frames", err, r.Cause, sent)
-			}
-			if more := during - before; more > 4*wire.Window {
-				t.Errorf("%d frames made gorun keep %d KiB", sent, more>>10)
-			}
+			check.That(t, err == nil && r.Cause != nil && strings.Contains(r.Cause.String(),
+				"output beyond its credit"), "%v, %v after %d frames", err, r.Cause, sent)
+			more := during - before
+			check.That(t, more <= 4*wire.Window, "%d frames made gorun keep %d KiB", sent, more>>10)
 		})
 	}
 }
@@ -449,7 +437,6 @@ func TestHostWhoReadsNothingCostsLittle(t *testing.T) {
 	}
 	r, err := runOn(t, []*fake.Machine{serving(succeed), serving(deaf)}, nil)
 	succeeds(t, r.Result, err)
-	if more := during - before; more > 100<<20 {
-		t.Errorf("%d MiB for answers that nobody reads", more>>20)
-	}
+	more := during - before
+	check.That(t, more <= 100<<20, "%d MiB for answers that nobody reads", more>>20)
 }

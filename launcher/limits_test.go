@@ -38,10 +38,8 @@ func TestElasticJobNeedsFiles(t *testing.T) {
 			return m, nil
 		}
 	})
-	if err != nil || r.Code() != 0 || len(r.Exits) != 2 || len(notes) != 1 ||
-		!strings.Contains(notes[0], "the last 1 host of the list") {
-		t.Errorf("%+v, %v, %q", r, err, notes)
-	}
+	check.That(t, err == nil && r.Code() == 0 && len(r.Exits) == 2 && len(notes) == 1 &&
+		strings.Contains(notes[0], "the last 1 host of the list"), "%+v, %v, %q", r, err, notes)
 }
 
 // A job of many hosts sets up as many connections at a time as any other, and not all at once.

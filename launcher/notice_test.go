@@ -1,10 +1,10 @@
 package launcher
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/test/check"
 )
 
 type noticed struct {
@@ -25,14 +25,11 @@ func TestNoticesAreToldOnce(t *testing.T) {
 		}
 		hosts = append(hosts, noticed{text: h[1]})
 	}
-	if got := notices(planned, hosts); !slices.Equal(got, []string{"f1, f4: by x", "f3: by y"}) {
-		t.Errorf("%q", got)
-	}
+	check.Slice(t, notices(planned, hosts), []string{"f1, f4: by x", "f3: by y"})
 	for i := range 8 {
 		planned = append(planned, PlannedHost{Host: hostfile.Host{Name: string(rune('a' + i))}})
 		hosts = append(hosts, noticed{text: "by y"})
 	}
-	if got := notices(planned, hosts); len(got) != 2 || got[1] != "f3, a, b, c, d, e and 3 more hosts: by y" {
-		t.Errorf("%q", got)
-	}
+	got := notices(planned, hosts)
+	check.That(t, len(got) == 2 && got[1] == "f3, a, b, c, d, e and 3 more hosts: by y", "%q", got)
 }

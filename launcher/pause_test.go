@@ -40,10 +40,8 @@ func TestRunStandsStill(t *testing.T) {
 		}()
 	})
 	succeeds(t, r.Result, err)
-	if told < 100*time.Millisecond || told > 200*time.Millisecond || r.took < 30*time.Second ||
-		r.took > 33*time.Second {
-		t.Errorf("told after %v, ended after %v", told, r.took)
-	}
+	check.That(t, told >= 100*time.Millisecond && told <= 200*time.Millisecond && r.took >= 30*time.Second &&
+		r.took <= 33*time.Second, "told after %v, ended after %v", told, r.took)
 }
 
 // A host that does not answer a pause, and ends instead, holds up nobody.

@@ -26,9 +26,8 @@ func resultsIn(t *testing.T, dir string) map[string]string {
 			return err
 		}
 		text, err := os.ReadFile(path)
-		if found[filepath.Base(filepath.Dir(path))] = string(text); entry.Name() != "result" {
-			t.Errorf("%s is there", path)
-		}
+		found[filepath.Base(filepath.Dir(path))] = string(text)
+		check.That(t, entry.Name() == "result", "%s is there", path)
 		return err
 	})
 	check.OK(t, err)
@@ -38,29 +37,8 @@ func resultsIn(t *testing.T, dir string) map[string]string {
 // wantResults checks the results below dir.
 func wantResults(t *testing.T, dir string, want map[string]string) {
 	t.Helper()
-	if got := resultsIn(t, dir); !maps.Equal(got, want) {
-		t.Errorf("results %.300q, want %.300q", got, want)
-	}
-}
-
-func TestResultsAreSavedByRank(t *testing.T) {
-	const large = 3 * wire.Window
-	talk := func(a *fake.Agent) error {
-		if a.Job.Ranks[0].Rank == 0 {
-			return errors.Join(flood(a, 1, wire.Result, large), succeed(a))
-		}
-		return errors.Join(a.Print(3, wire.Result, "three"), a.Print(3, wire.Stdout, "shown\n"),
-			a.Print(3, wire.Result, "!"), succeed(a))
-	}
-	dir := filepath.Join(t.TempDir(), "new", "results")
-	r, err := runOn(t, []*fake.Machine{serving(talk), serving(talk)}, func(o *Options) {
-		o.ResultDir = dir
-		o.ResultLimit = large
-	})
-	succeeds(t, r.Result, errors.Join(err, r.Output))
-	check.Equal(t, r.out, "3/1> shown\n", "shown")
-	wantResults(t, dir, map[string]string{"rank.0": "", "rank.1": strings.Repeat("z", large), "rank.2": "",
-		"rank.3": "three!"})
+	got := resultsIn(t, dir)
+	check.That(t, maps.Equal(got, want), "results %.300q, want %.300q", got, want)
 }
 
 // A result above the limit is an error, uses no disk and leaves no older file behind; the job goes
@@ -77,14 +55,11 @@ func TestTooLargeResultIsLost(t *testing.T) {
 		o.ResultLimit = 10
 	})
 	succeeds(t, r.Result, err)
-	if r.Output == nil || !strings.Contains(r.Output.Error(),
-		"the result of rank 1 is lost: it has more than 10 bytes; raise --result-limit") {
-		t.Errorf("%v", r.Output)
-	}
+	check.That(t, r.Output != nil && strings.Contains(r.Output.Error(),
+		"the result of rank 1 is lost: it has more than 10 bytes; raise --result-limit"), "%v", r.Output)
 	wantResults(t, dir, map[string]string{"rank.0": "0123456789"})
-	if _, err := os.Stat(filepath.Join(dir, "rank.1")); err != nil {
-		t.Error(err)
-	}
+	_, err = os.Stat(filepath.Join(dir, "rank.1"))
+	check.OK(t, err)
 }
 
 // In an elastic job a result belongs to the rank that its process is at the end. Those of earlier

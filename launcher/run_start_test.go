@@ -82,10 +82,9 @@ func TestRunListsHostsThatCannotBeReached(t *testing.T) {
 		}
 	})
 	var launch *LaunchError
-	if !errors.As(err, &launch) || launch.Code() != CodeLaunch || !errors.Is(launch.Hosts[0].Err, refused) ||
-		err.Error() != "cannot start the job: h1: connection refused (pod w-1 on node n2); h2: connection refused" {
-		t.Error(err)
-	}
+	check.That(t, errors.As(err, &launch) && launch.Code() == CodeLaunch && errors.Is(launch.Hosts[0].Err, refused) &&
+		err.Error() == "cannot start the job: h1: connection refused (pod w-1 on node n2); h2: connection refused",
+		"%v", err)
 }
 
 func TestRunGivesUpOnASlowStart(t *testing.T) {
@@ -152,9 +151,8 @@ func TestRunTellsEveryHostItsAddresses(t *testing.T) {
 			}
 			check.Equal(t, a.Job.AllNetworks, asked == "eth0,ib0", asked, "the host uses several networks")
 		}
-		if line := "h1: ranks reach it at 10.9.0.2 (ib0)"; asked == "ib0" && !slices.Contains(traced, line) {
-			t.Errorf("%q lacks %q", traced, line)
-		}
+		line := "h1: ranks reach it at 10.9.0.2 (ib0)"
+		check.That(t, asked != "ib0" || slices.Contains(traced, line), "%q lacks %q", traced, line)
 	}
 }
 
@@ -167,10 +165,8 @@ func TestRunNeedsTheNetworkOnEveryHost(t *testing.T) {
 	change := func(o *Options) { o.Network, _ = route.ParseNetwork("ib7") }
 	_, err := runOn(t, machines, change)
 	var launch *LaunchError
-	if !errors.As(err, &launch) || len(launch.Hosts) != 2 || launch.Hosts[0].Host != "h1" ||
-		launch.Hosts[1].Host != "h2" || launch.Code() != CodeLaunch {
-		t.Fatalf("%v", err)
-	}
+	must.That(t, errors.As(err, &launch) && len(launch.Hosts) == 2 && launch.Hosts[0].Host == "h1" &&
+		launch.Hosts[1].Host == "h2" && launch.Code() == CodeLaunch, "%v", err)
 	if want := "h2: no address for ranks to use: --network-interface asks for ib7, and the host has lo 127.0.0.1/8, " +
 		"eth0 10.0.0.3/16, ib0 10.9.0.3/16"; !strings.Contains(err.Error(), want) {
 		t.Errorf("%v; want %q", err, want)
@@ -192,8 +188,7 @@ func TestMachineUnderTwoNamesIsReported(t *testing.T) {
 			o.Note = func(text string) { notes = append(notes, text) }
 		})
 		check.That(t, err == nil && r.Code() == 0, "%v, %v", r, err)
-		if len(notes) != want || want == 1 && !strings.HasPrefix(notes[0], "h0 and h1 are one machine (machine)") {
-			t.Errorf("boot %q: %q", boot, notes)
-		}
+		check.That(t, len(notes) == want && (want != 1 || strings.HasPrefix(notes[0],
+			"h0 and h1 are one machine (machine)")), "boot %q: %q", boot, notes)
 	}
 }

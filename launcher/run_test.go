@@ -60,9 +60,8 @@ func runOn(t *testing.T, machines []*fake.Machine, change func(*Options)) (r ran
 		}
 		synctest.Wait()
 		for i, m := range machines {
-			if m.Mu.Lock(); len(m.Ran) > 0 && !m.Closed {
-				t.Errorf("host %d was not closed", i)
-			}
+			m.Mu.Lock()
+			check.That(t, len(m.Ran) == 0 || m.Closed, "host %d was not closed", i)
 			m.Mu.Unlock()
 		}
 	})
@@ -166,10 +165,8 @@ func TestRunDescribesTheJobToEveryHost(t *testing.T) {
 	must.OK(t, err)
 	a := jobs["h0"]
 	b := jobs["h1"]
-	if a.ID == "" || a.ID != b.ID || len(a.Key) != 32 || !bytes.Equal(a.Key, b.Key) ||
-		bytes.Equal(a.Key, make([]byte, 32)) {
-		t.Errorf("ids %q and %q, keys %x and %x", a.ID, b.ID, a.Key, b.Key)
-	}
+	check.That(t, a.ID != "" && a.ID == b.ID && len(a.Key) == 32 && bytes.Equal(a.Key, b.Key) &&
+		!bytes.Equal(a.Key, make([]byte, 32)), "ids %q and %q, keys %x and %x", a.ID, b.ID, a.Key, b.Key)
 	check.That(t, slices.Equal(a.Stdin, []int{0}) && b.Stdin == nil,
 		"stdin goes to ranks %d on h0 and %d on h1", a.Stdin, b.Stdin)
 	must.That(t, len(a.Programs) == 2 && len(b.Programs) == 1, "programs %+v and %+v", a.Programs, b.Programs)
@@ -209,9 +206,7 @@ func TestRunEndsEveryHostWhenOneRankFails(t *testing.T) {
 	check.That(t, err == nil && r.Code() == 42 && r.Cause != nil && r.Cause.Rank == 1 && r.Cause.Host == "h0",
 		"%+v, %v", r, err)
 	want := `{"rank":1,"host":"h0","cause":"exited with code 42"}`
-	if got := told.Load(); got != want {
-		t.Errorf("the other host was told %v", got)
-	}
+	check.That(t, told.Load() == want, "the other host was told %v", told.Load())
 }
 
 func TestRunStopsWhenTheUserWants(t *testing.T) {
@@ -287,9 +282,8 @@ func TestRunReportsALostHost(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, err := runOn(t, []*fake.Machine{serving(obey), serving(tc.life)}, func(o *Options) { o.Where = locate })
-			if err != nil || r.Code() != CodeLaunch || r.Cause == nil || !strings.HasPrefix(r.Cause.String(), tc.want) {
-				t.Errorf("%v: %v, code %d", err, r.Cause, r.Code())
-			}
+			check.That(t, err == nil && r.Code() == CodeLaunch && r.Cause != nil &&
+				strings.HasPrefix(r.Cause.String(), tc.want), "%v: %v, code %d", err, r.Cause, r.Code())
 			check.That(t, r.took <= 3*time.Second, "took %v", r.took)
 		})
 	}
@@ -306,10 +300,8 @@ func TestRunGivesUpAHungAgent(t *testing.T) {
 	defer stop.Stop()
 	silent := func(a *fake.Agent) error { return a.UntilEOF() }
 	r, err := runOn(t, []*fake.Machine{serving(silent)}, nil)
-	if err != nil || r.Code() != CodeLaunch || r.Cause == nil ||
-		!strings.HasPrefix(r.Cause.String(), "host h0: no word from the agent for ") {
-		t.Errorf("%+v, %v", r, err)
-	}
+	check.That(t, err == nil && r.Code() == CodeLaunch && r.Cause != nil &&
+		strings.HasPrefix(r.Cause.String(), "host h0: no word from the agent for "), "%+v, %v", r, err)
 	check.That(t, r.took >= core.HungTime && r.took <= core.HungTime+5*time.Second, "took %v", r.took)
 }
 

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/launcher/session"
 )
 
@@ -17,10 +18,8 @@ func TestOtherHostsGetOutlines(t *testing.T) {
 		Numbers:  []int{3, 4, 5, 6},
 		HostOf:   []int{0, 0, 0, 0},
 	}
-	if n := len(session.Encode(outline(w))); n > 1<<10 {
-		t.Errorf("%d bytes for hosts without a rank of it", n)
-	}
-	if p := outline(w).Programs; len(p) != 2 || p[1].Ranks != 2 || len(w.Programs[1].Argv) != 2 || w.Given == nil {
-		t.Errorf("%+v of %+v", p, w)
-	}
+	n := len(session.Encode(outline(w)))
+	check.That(t, n <= 1<<10, "%d bytes for hosts without a rank of it", n)
+	p := outline(w).Programs
+	check.That(t, len(p) == 2 && p[1].Ranks == 2 && len(w.Programs[1].Argv) == 2 && w.Given != nil, "%+v of %+v", p, w)
 }

@@ -80,8 +80,7 @@ func TestInputOf(t *testing.T) {
 	}{{StdinAll, "[2 5]"}, {5, "[5]"}, {0, "[]"}} {
 		o := Options{Stdin: bytes.NewReader(nil), StdinRank: tc.rank}
 		check.Equal(t, fmt.Sprint(o.inputOf(h)), tc.want, "input for", tc.rank, "goes to")
-		if o.Stdin = nil; o.inputOf(h) != nil {
-			t.Error("ranks read an input that is not there")
-		}
+		o.Stdin = nil
+		check.That(t, o.inputOf(h) == nil, "ranks read an input that is not there")
 	}
 }

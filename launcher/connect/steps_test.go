@@ -36,10 +36,8 @@ func TestSlowHostsAreReportedOncePerStep(t *testing.T) {
 		}
 		errs := EveryHost(t.Context(), names, note, Step{"connecting", slow(12*time.Second, "f2 f3")},
 			Step{"getting ready", slow(7*time.Second, "f3")}, Step{"waiting", ready})
-		if want := "5s f2, f3: still connecting after 5 s|17s f3: still getting ready after 5 s"; errors.Join(
-			errs...) != nil || strings.Join(notes, "|") != want {
-			t.Errorf("%v, notes %q", errs, notes)
-		}
+		want := "5s f2, f3: still connecting after 5 s|17s f3: still getting ready after 5 s"
+		check.That(t, errors.Join(errs...) == nil && strings.Join(notes, "|") == want, "%v, notes %q", errs, notes)
 		check.Equal(t, others, 0, "f1 waited")
 	})
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/launcher/plan"
 )
@@ -65,8 +66,7 @@ func TestEveryOrderInOneTick(t *testing.T) {
 		for i := range hosts {
 			hosts[i] = hostfile.Host{Name: fmt.Sprint("h", i), Slots: 2}
 		}
-		plan, err := plan.New(hosts, plan.Request{NP: 10})
-		must.OK(t, err)
+		plan := must.Get(plan.New(hosts, plan.Request{NP: 10}))(t)
 		c := New(plan, time.Second, TolerateNone)
 		want := 0
 		first := time.Hour
@@ -101,7 +101,6 @@ func TestEveryOrderInOneTick(t *testing.T) {
 		}
 		tried++
 	})
-	if want := 1 + 10 + 10*9 + 10*9*8 + 10*9*8*7; tried != want {
-		t.Errorf("%d orders, want %d", tried, want)
-	}
+	want := 1 + 10 + 10*9 + 10*9*8 + 10*9*8*7
+	check.That(t, tried == want, "%d orders, want %d", tried, want)
 }

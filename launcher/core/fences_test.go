@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -11,10 +12,8 @@ import (
 func TestEndOfASpawnedRankHoldsNoFenceUp(t *testing.T) {
 	f := NewFences(0, 2)
 	must.Get(f.Add(wire.Fence{Name: "pmi/1", Values: map[int][]byte{0: nil}}))(t)
-	if f.RankEnded(2); f.Stuck() != nil {
-		t.Error("the job waits for a spawned rank")
-	}
-	if f.RankEnded(1); f.Stuck() == nil {
-		t.Error("the job does not wait for its own rank")
-	}
+	f.RankEnded(2)
+	check.That(t, f.Stuck() == nil, "the job waits for a spawned rank")
+	f.RankEnded(1)
+	check.That(t, f.Stuck() != nil, "the job does not wait for its own rank")
 }

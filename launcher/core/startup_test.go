@@ -27,12 +27,10 @@ func TestRanksThatStayOutOfMPIAreNamedOnce(t *testing.T) {
 		t.Errorf("after 9 s: %q, %v", note, late)
 	}
 	note, late := s.Look(11 * time.Second)
-	if want := "MPI_Init has waited 10s for rank 1 on f1, rank 2 on f2"; note != want || late != nil {
-		t.Errorf("after 10 s: %q, %v, want %q", note, late, want)
-	}
-	if note, late := s.Look(time.Hour); note != "" || late != nil {
-		t.Errorf("later: %q, %v", note, late)
-	}
+	want := "MPI_Init has waited 10s for rank 1 on f1, rank 2 on f2"
+	check.That(t, note == want && late == nil, "after 10 s: %q, %v, want %q", note, late, want)
+	note, late = s.Look(time.Hour)
+	check.That(t, note == "" && late == nil, "later: %q, %v", note, late)
 }
 
 func TestStartupThatEndsIsNotReported(t *testing.T) {
@@ -43,9 +41,8 @@ func TestStartupThatEndsIsNotReported(t *testing.T) {
 	fenced.Fenced("ring/1")
 	fenced.Fenced("pmix/1")
 	for _, s := range []*Startup{all, fenced, NewStartup(twoHosts(), time.Second)} {
-		if note, late := s.Look(time.Hour); note != "" || late != nil {
-			t.Errorf("%q, %v", note, late)
-		}
+		note, late := s.Look(time.Hour)
+		check.That(t, note == "" && late == nil, "%q, %v", note, late)
 	}
 }
 
@@ -67,10 +64,9 @@ func TestLateRanksEndTheJob(t *testing.T) {
 	}
 	r := c.Result()
 	var why *LateError
-	if r.Cause == nil || !errors.As(r.Cause.Lost, &why) || r.Code() != CodeLaunch ||
-		r.Cause.String() != "ranks 2-3 on f2 did not call MPI_Init within 5s after the first rank (--start-timeout)" {
-		t.Errorf("the result is %v, code %d", r.Cause, r.Code())
-	}
+	check.That(t, r.Cause != nil && errors.As(r.Cause.Lost, &why) && r.Code() == CodeLaunch &&
+		r.Cause.String() == "ranks 2-3 on f2 did not call MPI_Init within 5s after the first rank (--start-timeout)",
+		"the result is %v, code %d", r.Cause, r.Code())
 }
 
 // The others fail because a rank has left them in MPI_Init, in the ways of their libraries.
@@ -97,10 +93,9 @@ func TestRankThatEndsBeforeMPIIsTheCause(t *testing.T) {
 			}}, 2*time.Second)
 		}
 		r := c.Result()
-		if acts != 2 || r.Cause == nil || r.Cause.Rank != 1 || r.Code() != 1 ||
-			!strings.Contains(r.Cause.String(), "exited with code 0 before MPI_Init") {
-			t.Errorf("%s: %d actions, the cause is %v, code %d", name, acts, r.Cause, r.Code())
-		}
+		check.That(t, acts == 2 && r.Cause != nil && r.Cause.Rank == 1 && r.Code() == 1 &&
+			strings.Contains(r.Cause.String(), "exited with code 0 before MPI_Init"),
+			"%s: %d actions, the cause is %v, code %d", name, acts, r.Cause, r.Code())
 	}
 }
 

@@ -18,8 +18,7 @@ import (
 // openFiles opens files about which there is nothing to note.
 func openFiles(t *testing.T, dir string, as func(rank, fd int) string, p plan.Plan) *Files {
 	t.Helper()
-	f, err := OpenFiles(dir, as, p, func(text string) { t.Error(text) })
-	must.OK(t, err)
+	f := must.Get(OpenFiles(dir, as, p, func(text string) { t.Error(text) }))(t)
 	return f
 }
 
@@ -38,9 +37,8 @@ func readIndex(t *testing.T, dir string) (x index) {
 func expectFiles(t *testing.T, dir string, want map[string]string) {
 	t.Helper()
 	for name, text := range want {
-		if got, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(got) != text {
-			t.Errorf("%s has %.100q, want %.100q, %v", name, got, text, err)
-		}
+		got, err := os.ReadFile(filepath.Join(dir, name))
+		check.That(t, err == nil && string(got) == text, "%s has %.100q, want %.100q, %v", name, got, text, err)
 	}
 }
 
@@ -60,26 +58,6 @@ func TestRankFilesLayout(t *testing.T) {
 		f.write(tc.rank, tc.fd, []byte("text"))
 		check.OK(t, f.Close(&Ended{}))
 		expectFiles(t, dir, map[string]string{tc.want: "text"})
-	}
-}
-
-func TestRankFilesHoldTheBytesUnchanged(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "made", "on", "demand")
-	f := openFiles(t, dir, nil, planOfSize(2))
-	must.OK(t, os.MkdirAll(filepath.Join(dir, "rank.0"), 0o700))
-	must.OK(t, os.WriteFile(filepath.Join(dir, "rank.0/stdout"), []byte("of the job before, and longer"),
-		0o600))
-	for _, text := range []string{"a\r", "\nb\x00\xff", "no end"} {
-		f.write(0, 1, []byte(text))
-		f.write(1, 2, []byte("|"+text))
-	}
-	must.OK(t, f.Close(&Ended{}))
-	expectFiles(t, dir, map[string]string{"rank.0/stdout": "a\r\nb\x00\xffno end",
-		"rank.1/stderr": "|a\r|\nb\x00\xff|no end"})
-	for _, name := range []string{"rank.0/stderr", "rank.1/stdout"} {
-		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
-			t.Errorf("%s is there though nothing was written to it", name)
-		}
 	}
 }
 
@@ -112,17 +90,15 @@ func TestFilesAndResultsNeedTheirDirectory(t *testing.T) {
 	must.OK(t, os.Mkdir(filepath.Join(taken, "index.json"), 0o700))
 	for _, dir := range []string{file, filepath.Join(file, "below"), taken} {
 		_, err := OpenFiles(dir, nil, planOfSize(1), nil)
-		if output, is := errors.AsType[*OutputError](err); !is || output.Hint() == "" {
-			t.Errorf("%s: %v", dir, err)
-		}
+		output, is := errors.AsType[*OutputError](err)
+		check.That(t, is && output.Hint() != "", "%s: %v", dir, err)
 		if dir == taken {
 			continue
 		}
 		_, err = OpenResults(dir, 10)
-		if output, is := errors.AsType[*OutputError](err); !is ||
-			!strings.HasPrefix(output.Hint(), "--result-dir names a folder") {
-			t.Errorf("results in %s: %v", dir, err)
-		}
+		output, is = errors.AsType[*OutputError](err)
+		check.That(t, is && strings.HasPrefix(output.Hint(), "--result-dir names a folder"),
+			"results in %s: %v", dir, err)
 	}
 }
 
@@ -140,10 +116,8 @@ func TestIndexOfTheFiles(t *testing.T) {
 	dir := t.TempDir()
 	f := openFiles(t, dir, nil, planOfSize(3))
 	x := readIndex(t, dir)
-	if x.Code != nil || len(x.Ranks) != 3 || x.Ranks[2].Host != "f2" || x.Ranks[1].LocalRank != 1 ||
-		x.Ranks[0].Stdout != nil {
-		t.Errorf("while the job runs: %+v", x)
-	}
+	check.That(t, x.Code == nil && len(x.Ranks) == 3 && x.Ranks[2].Host == "f2" && x.Ranks[1].LocalRank == 1 &&
+		x.Ranks[0].Stdout == nil, "while the job runs: %+v", x)
 	f.write(0, 1, []byte("12345"))
 	f.write(0, 1, []byte("678"))
 	f.write(2, 2, []byte("no"))
@@ -154,16 +128,13 @@ func TestIndexOfTheFiles(t *testing.T) {
 	must.That(t, x.Version == 1 && x.Code != nil && *x.Code == 3 && len(x.Ranks) == 3, "%+v", x)
 	zero := x.Ranks[0]
 	two := x.Ranks[2]
-	if *zero.Stdout != (saved{"rank.0/stdout", 8}) || zero.Stderr != nil || *zero.Exit != (exitJSON{0, 15, true, 2}) {
-		t.Errorf("rank 0: %+v", zero)
-	}
-	if *two.Stderr != (saved{"rank.2/stderr", 2}) || two.Stdout != nil || *two.Exit != (exitJSON{3, 0, false, 1.5}) {
-		t.Errorf("rank 2: %+v", two)
-	}
+	check.That(t, *zero.Stdout == (saved{"rank.0/stdout", 8}) && zero.Stderr == nil &&
+		*zero.Exit == (exitJSON{0, 15, true, 2}), "rank 0: %+v", zero)
+	check.That(t, *two.Stderr == (saved{"rank.2/stderr", 2}) && two.Stdout == nil &&
+		*two.Exit == (exitJSON{3, 0, false, 1.5}), "rank 2: %+v", two)
 	check.That(t, x.Ranks[1].Exit == nil, "rank 1 did not end: %+v", x.Ranks[1])
-	if entries, _ := os.ReadDir(dir); len(entries) != 3 {
-		t.Errorf("the folder has %v", entries)
-	}
+	entries, _ := os.ReadDir(dir)
+	check.That(t, len(entries) == 3, "the folder has %v", entries)
 	for rank, want := range []string{"rank.0/stdout", "", "rank.2/stderr"} {
 		if want != "" {
 			want = filepath.Join(dir, want)
@@ -181,11 +152,9 @@ func TestIndexHasSpawnedRanks(t *testing.T) {
 	x := readIndex(t, dir)
 	must.That(t, len(x.Ranks) == 5, "%+v", x)
 	five := x.Ranks[4]
-	if four := x.Ranks[3]; four.Rank != 4 || four.Host != "f2" || five.Rank != 5 ||
-		five.LocalRank != -1 || five.Host != "f1" || five.Exit.Code != 3 ||
-		*five.Stdout != (saved{"rank.5/stdout", 3}) {
-		t.Errorf("%+v, %+v", four, five)
-	}
+	four := x.Ranks[3]
+	check.That(t, four.Rank == 4 && four.Host == "f2" && five.Rank == 5 && five.LocalRank == -1 && five.Host == "f1" &&
+		five.Exit.Code == 3 && *five.Stdout == (saved{"rank.5/stdout", 3}), "%+v, %+v", four, five)
 }
 
 // A stream with a name of its own is saved there alone, and two streams of a rank may share a file.

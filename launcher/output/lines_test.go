@@ -89,8 +89,6 @@ func FuzzLines(f *testing.F) {
 			}
 		}
 		l.flush(check)
-		if !bytes.Equal(got, data) {
-			t.Fatalf("got %q, want %q", got, data)
-		}
+		must.That(t, bytes.Equal(got, data), "got %q, want %q", got, data)
 	})
 }

@@ -60,13 +60,11 @@ func TestPrinterProgressBars(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			how := Printing{Format: Format{Prefix: rankPrefix, CutMark: "~", LastMark: "~\n"}}
-			if got, _ := playSteps(t, how, tc.steps); got != tc.file {
-				t.Errorf("in a file: %q, want %q", got, tc.file)
-			}
+			got, _ := playSteps(t, how, tc.steps)
+			check.Equal(t, got, tc.file, "in a file")
 			how.Screen = true
-			if got, _ := playSteps(t, how, tc.steps); got != tc.screen {
-				t.Errorf("on a terminal: %q, want %q", got, tc.screen)
-			}
+			got, _ = playSteps(t, how, tc.steps)
+			check.Equal(t, got, tc.screen, "on a terminal")
 		})
 	}
 }
@@ -79,9 +77,8 @@ func TestPrinterShowsSomeRanks(t *testing.T) {
 	}}}, `0:a\n 1:b\n 1!hidden\n 2:c\n 2!bad\n`)
 	check.Equal(t, got, "1> b\n")
 	check.Equal(t, files.saved[wire.OutputStream(2, 1)], 2, "bytes of a rank that is not shown are in its file, want 2")
-	if lines := p.lastLines(2); len(lines) != 1 || lines[0] != "bad" {
-		t.Errorf("its last lines are %q", lines)
-	}
+	lines := p.lastLines(2)
+	check.That(t, len(lines) == 1 && lines[0] == "bad", "its last lines are %q", lines)
 	check.OK(t, files.Close(&Ended{}))
 }
 
@@ -94,9 +91,7 @@ func TestPrinterPassesTheTimeOfALine(t *testing.T) {
 		return []byte(at.Sub(began).String() + " ")
 	}
 	got, _ := playSteps(t, Printing{Format: Format{Prefix: prefix}}, `0:a\n idle 0:b\nc\n`)
-	if got != "0s a\n200ms b\n200ms c\n" {
-		t.Errorf("got %q", got)
-	}
+	check.Equal(t, got, "0s a\n200ms b\n200ms c\n", "got")
 }
 
 func TestLastLines(t *testing.T) {
@@ -153,12 +148,10 @@ func TestEndOfStderrIsVisible(t *testing.T) {
 		{"two tracebacks at once", strings.Repeat(`0!a\n 1!b\n `, 8), 8, true},
 		{"many tracebacks at once", strings.Repeat(`0!a\n 1!`+strings.Repeat(`b\n`, 5)+` `, 8), 8, false},
 	} {
-		if _, p := playSteps(t, Printing{}, tc.steps); p.visible(0, tc.lines) != tc.want {
-			t.Errorf("%s: %v", tc.name, !tc.want)
-		}
+		_, p := playSteps(t, Printing{}, tc.steps)
+		check.That(t, p.visible(0, tc.lines) == tc.want, "%s: %v", tc.name, !tc.want)
 	}
 	hidden := Printing{Format: Format{Show: func(int, int) bool { return false }}}
-	if _, p := playSteps(t, hidden, `0!a\n`); p.visible(0, 1) {
-		t.Error("a line that was hidden counts as visible")
-	}
+	_, p := playSteps(t, hidden, `0!a\n`)
+	check.That(t, !p.visible(0, 1), "a line that was hidden counts as visible")
 }

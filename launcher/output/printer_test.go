@@ -68,9 +68,8 @@ func TestPrinterPrintsWholeLines(t *testing.T) {
 			for _, mark := range []string{"", "~"} {
 				got, _ := playSteps(t, Printing{Format: Format{
 					Prefix: rankPrefix, CutMark: mark, LastMark: mark + "\n"}}, tc.steps)
-				if want := strings.ReplaceAll(tc.want, "~", mark); got != want {
-					t.Errorf("with the mark %q: %q, want %q", mark, got, want)
-				}
+				want := strings.ReplaceAll(tc.want, "~", mark)
+				check.Equal(t, got, want, "with the mark", mark)
 			}
 		})
 	}
@@ -85,9 +84,8 @@ func TestPrinterLeavesTheLastLineOpen(t *testing.T) {
 		`0:1%\r 0:2%\r`:   "0> 1%\r0> 2%\r",
 		`0:ask? idle 1:b`: "0> ask?\n1> b",
 	} {
-		if got, _ := playSteps(t, Printing{Format: Format{Prefix: rankPrefix}}, steps); got != want {
-			t.Errorf("%s: %q, want %q", steps, got, want)
-		}
+		got, _ := playSteps(t, Printing{Format: Format{Prefix: rankPrefix}}, steps)
+		check.Equal(t, got, want, steps)
 	}
 }
 
@@ -105,9 +103,8 @@ func TestPrinterKeepsAGrowingLineTogether(t *testing.T) {
 		}
 		p.Add(wire.OutputStream(0, 1), []byte("end\n"), ignore)
 	})
-	if want := strings.Repeat("1> line\n", 20) + "0> " + strings.Repeat("part,", 20) + "end\n"; got != want {
-		t.Errorf("got %q", got)
-	}
+	want := strings.Repeat("1> line\n", 20) + "0> " + strings.Repeat("part,", 20) + "end\n"
+	check.Equal(t, got, want, "got")
 }
 
 // TestPrinterKeepsRanksApart reads random output of many ranks back: every line

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -20,9 +21,7 @@ func TestResultsOfAnotherUserAreNotOverwritten(t *testing.T) {
 	}
 	dir := t.TempDir()
 	must.OK(t, os.Chown(dir, stranger, stranger))
-	if _, err := OpenResults(dir, 10); err == nil {
-		t.Error("another user's folder was taken")
-	}
+	check.Error(OpenResults(dir, 10)).Any(t, "another user's folder was taken")
 	dir = t.TempDir()
 	r, err := OpenResults(dir, 10)
 	must.OK(t, err)
@@ -35,12 +34,10 @@ func TestResultsOfAnotherUserAreNotOverwritten(t *testing.T) {
 		r.write(process, []byte("result"))
 	}
 	err = r.Close([]int{0, 1, 2})
-	if err == nil || !strings.Contains(err.Error(), "the result of rank 0 is lost: ") ||
-		!strings.Contains(err.Error(), "the result of rank 1 is lost: ") || strings.Contains(err.Error(), "rank 2") {
-		t.Errorf("close: %v", err)
-	}
+	check.That(t, err != nil && strings.Contains(err.Error(), "the result of rank 0 is lost: ") &&
+		strings.Contains(err.Error(), "the result of rank 1 is lost: ") && !strings.Contains(err.Error(), "rank 2"),
+		"close: %v", err)
 	expectFiles(t, dir, map[string]string{"theirs": "theirs", "rank.2/result": "result"})
-	if left, _ := os.ReadDir(filepath.Join(dir, "rank.1")); len(left) > 0 {
-		t.Errorf("in another user's folder: %v", left)
-	}
+	left, _ := os.ReadDir(filepath.Join(dir, "rank.1"))
+	check.That(t, len(left) == 0, "in another user's folder: %v", left)
 }

@@ -80,8 +80,7 @@ func TestForwardEnv(t *testing.T) {
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
-			env, err := ForwardEnv(tc.environ, tc.exports)
-			must.OK(t, err)
+			env := must.Get(ForwardEnv(tc.environ, tc.exports))(t)
 			check.That(t, slices.Equal(env.Set, tc.set), "set %q, want %q", env.Set, tc.set)
 			check.That(t, slices.Equal(env.Withheld, tc.withheld), "withheld %q, want %q", env.Withheld, tc.withheld)
 			check.That(t, len(env.Warnings) == tc.warnings, "warnings %q, want %d", env.Warnings, tc.warnings)
@@ -91,9 +90,7 @@ func TestForwardEnv(t *testing.T) {
 
 func TestForwardEnvRefusesNonsense(t *testing.T) {
 	for _, x := range []string{"", "=1"} {
-		if _, err := ForwardEnv(nil, []string{x}); err == nil {
-			t.Errorf("-x %q was taken", x)
-		}
+		check.Error(ForwardEnv(nil, []string{x})).Any(t, "-x", x, "was taken")
 	}
 }
 

@@ -64,8 +64,7 @@ func TestRanksBeyondTheSlotsAreNumberedByRound(t *testing.T) {
 		{[]hostfile.Host{{Name: "a", Slots: 2}, {Name: "b", Slots: 2}}, 3, "a: ranks 0-1 b: rank 2"},
 		{[]hostfile.Host{{Name: "a", Slots: 1, MaxSlots: 1}, {Name: "b", Slots: 1}}, 3, "a: rank 0 b: ranks 1-2"},
 	} {
-		p, err := New(tc.hosts, Request{NP: tc.np, RankBy: ByRound})
-		must.OK(t, err)
+		p := must.Get(New(tc.hosts, Request{NP: tc.np, RankBy: ByRound}))(t)
 		var got []string
 		for _, h := range p.Hosts {
 			got = append(got, h.Name+": "+h.RankList())

@@ -38,8 +38,7 @@ func TestSharedGPUs(t *testing.T) {
 		{[]hostfile.Host{{Name: "f1", Slots: 16}}, []int{8},
 			"f1: ranks 0 and 8 share GPU 0, 1 and 9 GPU 1, 2 and 10 GPU 2, 3 and 11 GPU 3, and so on" + leaveGPUs},
 	} {
-		plan, err := New(tt.hosts, Request{})
-		must.OK(t, err)
+		plan := must.Get(New(tt.hosts, Request{}))(t)
 		var places [][]wire.Placement
 		for i, h := range plan.Hosts {
 			places = append(places, turns(h, tt.gpus[i]))
@@ -49,10 +48,9 @@ func TestSharedGPUs(t *testing.T) {
 	// An agent's words are an agent's, and it may say nothing.
 	plan, _ := New([]hostfile.Host{{Name: "f1", Slots: 2}}, Request{})
 	odd := []string{"MIG-\x1b"}
-	if got := strings.Join(SharedGPUs(plan, [][]wire.Placement{{{Rank: 0, GPUs: odd}, {Rank: 1, GPUs: odd},
-		{Rank: 7, GPUs: odd}}}), "|"); got != "f1: ranks 0 and 1 share GPU MIG-?"+leaveGPUs {
-		t.Errorf("got %q", got)
-	}
+	got := strings.Join(SharedGPUs(plan, [][]wire.Placement{{{Rank: 0, GPUs: odd}, {Rank: 1, GPUs: odd},
+		{Rank: 7, GPUs: odd}}}), "|")
+	check.Equal(t, got, "f1: ranks 0 and 1 share GPU MIG-?"+leaveGPUs, "got")
 	if got := SharedGPUs(plan, make([][]wire.Placement, 1)); got != nil {
 		t.Errorf("got %q", got)
 	}

@@ -31,8 +31,7 @@ func TestJoinPlans(t *testing.T) {
 		{"enough slots, none to spare", "2@a:2 1@b", Request{NoOversubscribe: true}, "a[0 1] b[2]", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			plan, err := Join(partsOf(t, tc.parts), tc.req)
-			must.OK(t, err)
+			plan := must.Get(Join(partsOf(t, tc.parts), tc.req))(t)
 			var got []string
 			for _, h := range plan.Hosts {
 				var ranks []int
@@ -109,10 +108,8 @@ func TestJoinPlansRefuses(t *testing.T) {
 	} {
 		_, err := Join(tc.parts, tc.req)
 		var slots *SlotsError
-		if err == nil || !strings.Contains(err.Error(), tc.want) ||
-			strings.Contains(tc.want, "need") != errors.As(err, &slots) {
-			t.Errorf("%s: %v, want %q", tc.name, err, tc.want)
-		}
+		check.That(t, err != nil && strings.Contains(err.Error(), tc.want) &&
+			strings.Contains(tc.want, "need") == errors.As(err, &slots), "%s: %v, want %q", tc.name, err, tc.want)
 		if slots != nil && strings.Contains(slots.Hint(), "-np 0") {
 			t.Errorf("%s: hint %q", tc.name, slots.Hint())
 		}

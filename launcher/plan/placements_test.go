@@ -15,8 +15,7 @@ import (
 func placementsOf(t *testing.T, most int) *Placements {
 	t.Helper()
 	hosts := []hostfile.Host{{Name: "a", Slots: 2}, {Name: "b", Slots: 2}, {Name: "c", Slots: 1}}
-	p, err := New(hosts, Request{NP: 3})
-	must.OK(t, err)
+	p := must.Get(New(hosts, Request{NP: 3}))(t)
 	return NewPlacements(p.WithIdle(hosts).WithSpawn(most, 0).Anywhere())
 }
 
@@ -50,25 +49,20 @@ func TestPlaces(t *testing.T) {
 // Without the user's word, a host cannot start programs on another.
 func TestHostsSpawnForThemselves(t *testing.T) {
 	hosts := []hostfile.Host{{Name: "a", Slots: 1}, {Name: "b", Slots: 3}}
-	p, err := New(hosts, Request{NP: 2})
-	must.OK(t, err)
+	p := must.Get(New(hosts, Request{NP: 2}))(t)
 	b := NewPlacements(p.WithSpawn(9, 0))
-	if w, err := b.Open(0, request("", 3)); err != nil || !slices.Equal(w.HostOf, []int{0, 0, 0}) {
-		t.Errorf("%v, %v", w.HostOf, err)
-	}
-	if w, err := b.Open(0, request("b", 1)); err == nil || !strings.Contains(err.Error(),
-		"they may run on a, and MPI_Info names b; with --max-spawn N they may on all hosts") {
-		t.Errorf("%v, %v", w.HostOf, err)
-	}
+	w, err := b.Open(0, request("", 3))
+	check.That(t, err == nil && slices.Equal(w.HostOf, []int{0, 0, 0}), "%v, %v", w.HostOf, err)
+	w, err = b.Open(0, request("b", 1))
+	check.That(t, err != nil && strings.Contains(err.Error(),
+		"they may run on a, and MPI_Info names b; with --max-spawn N they may on all hosts"), "%v, %v", w.HostOf, err)
 }
 
 func TestNumbersAreAHostsAndNeverUsedAgain(t *testing.T) {
 	b := placementsOf(t, 2)
 	w, err := b.Open(0, request("a", 1, 1))
 	must.That(t, err == nil && slices.Equal(w.Numbers, []int{3, 6}) && w.Number == 1 && w.ID == 5, "%+v, %v", w, err)
-	if _, err := b.Open(0, request("a", 1)); err == nil || !strings.Contains(err.Error(), "--max-spawn allows 2") {
-		t.Errorf("beyond the limit: %v", err)
-	}
+	check.Error(b.Open(0, request("a", 1))).Says(t, "--max-spawn allows 2", "beyond the limit")
 	check.That(t, !b.Ended(0, 3), "the job is over while ranks run")
 	if w, err := b.Open(0, request("a", 1)); err != nil || !slices.Equal(w.Numbers, []int{9}) || w.Number != 2 {
 		t.Errorf("after an end: %+v, %v", w, err)
@@ -76,10 +70,8 @@ func TestNumbersAreAHostsAndNeverUsedAgain(t *testing.T) {
 	for _, rank := range []int{0, 1, 6, 9} {
 		b.Ended(0, rank)
 	}
-	if _, err := b.Open(1, request("a", 1)); err == nil ||
-		!strings.Contains(err.Error(), "they may run on b and c, and MPI_Info names a") {
-		t.Errorf("a host whose ranks have ended: %v", err)
-	}
+	check.Error(b.Open(1, request("a", 1))).Says(t, "they may run on b and c, and MPI_Info names a",
+		"a host whose ranks have ended")
 	if w, err = b.Open(2, request("c", 1)); err != nil || b.Left(1) >= 0 || b.Left(2) != w.Numbers[0] {
 		t.Errorf("a rank that its host did not start is not found: %+v, %v", w, err)
 	}
@@ -102,9 +94,8 @@ func TestRefusedRequests(t *testing.T) {
 		"far too many":   {9, request("", 1<<30), "for 1073741824 ranks"},
 		"name to escape": {9, request("\x1b[31m", 1), "MPI_Info names"},
 	} {
-		if _, err := placementsOf(t, tt.most).Open(0, tt.r); err == nil || !strings.Contains(err.Error(), tt.want) ||
-			strings.Contains(err.Error(), "\x1b") {
-			t.Errorf("%s: %v, want %q", name, err, tt.want)
-		}
+		_, err := placementsOf(t, tt.most).Open(0, tt.r)
+		check.That(t, err != nil && strings.Contains(err.Error(), tt.want) && !strings.Contains(err.Error(), "\x1b"),
+			"%s: %v, want %q", name, err, tt.want)
 	}
 }

@@ -73,10 +73,8 @@ func transcribe(t *testing.T, input string) string {
 			}
 		}
 	}
-	list, err := hostfile.Parse("hosts", strings.NewReader(hosts.String()))
-	must.OK(t, err)
-	parsed, err := list.Hosts()
-	must.OK(t, err)
+	list := must.Get(hostfile.Parse("hosts", strings.NewReader(hosts.String())))(t)
+	parsed := must.Get(list.Hosts())(t)
 	plan, err := New(parsed, req)
 	var b strings.Builder
 	var few *SlotsError
@@ -238,16 +236,13 @@ func checkPlan(t *testing.T, plan Plan, hosts []hostfile.Host, shares, of []int)
 
 func TestPlanRefusesNonsense(t *testing.T) {
 	defer func() {
-		if r := recover(); r != nil {
-			t.Error(r)
-		}
+		r := recover()
+		check.That(t, r == nil, "%v", r)
 	}()
-	if plan, err := New(nil, Request{}); err == nil {
-		t.Errorf("no hosts: %+v", plan)
-	}
-	if plan, err := New([]hostfile.Host{{Name: "a", Slots: 1}}, Request{NP: -1}); err == nil {
-		t.Errorf("-1 ranks: %+v", plan)
-	}
+	plan, err := New(nil, Request{})
+	check.That(t, err != nil, "no hosts: %+v", plan)
+	plan, err = New([]hostfile.Host{{Name: "a", Slots: 1}}, Request{NP: -1})
+	check.That(t, err != nil, "-1 ranks: %+v", plan)
 }
 
 // The hint must be one that works, and the error must be about the request.
@@ -258,14 +253,12 @@ func TestMaxSlotsHintIsTrue(t *testing.T) {
 	must.That(t, errors.As(err, &few), "%v", err)
 	check.That(t, few.NP == 8 && strings.Contains(few.Hint(), "at most -np 5,"),
 		"%v; %s; but 5 ranks have room", err, few.Hint())
-	if _, err := New(hosts, Request{NP: 5}); err != nil {
-		t.Errorf("5 ranks: %v", err)
-	}
+	_, err = New(hosts, Request{NP: 5})
+	check.OK(t, err, "5 ranks")
 }
 
 func TestCheckGPUs(t *testing.T) {
-	plan, err := New([]hostfile.Host{{Name: "f1", Slots: 4}, {Name: "f2", Slots: 4, GPUs: 4}}, Request{})
-	must.OK(t, err)
+	plan := must.Get(New([]hostfile.Host{{Name: "f1", Slots: 4}, {Name: "f2", Slots: 4, GPUs: 4}}, Request{}))(t)
 	for per, want := range map[int]string{
 		0: "", 1: "",
 		2: "f2: 4 ranks with --gpus-per-rank 2, and the hostfile says gpus=4|give it slots=2, or each rank fewer GPUs",

@@ -39,12 +39,10 @@ func TestProgramsForAHost(t *testing.T) {
 		}
 		check.Equal(t, fmt.Sprint(strings.Join(names, " "), " ", indexes), tc.want, "ranks", tc.ranks)
 	}
-	if told, _ := ProgramsFor([]Rank{{Rank: 1}}, programs, true); len(told[0].Drop) != 1 {
-		t.Error("ranks on this machine inherit what is hidden from them")
-	}
-	if told, _ := ProgramsFor([]Rank{{Rank: 1}}, programs, false); len(told[0].Drop) != 0 {
-		t.Error("another machine's own variables are hidden")
-	}
+	told, _ := ProgramsFor([]Rank{{Rank: 1}}, programs, true)
+	check.That(t, len(told[0].Drop) == 1, "ranks on this machine inherit what is hidden from them")
+	told, _ = ProgramsFor([]Rank{{Rank: 1}}, programs, false)
+	check.That(t, len(told[0].Drop) == 0, "another machine's own variables are hidden")
 }
 
 func TestProgramsMustFitThePlan(t *testing.T) {

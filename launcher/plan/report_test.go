@@ -11,8 +11,7 @@ import (
 )
 
 func TestBindingLines(t *testing.T) {
-	plan, err := New([]hostfile.Host{{Name: "f1", Slots: 2}, {Name: "f2", Slots: 1}}, Request{MapBy: ByNode})
-	must.OK(t, err)
+	plan := must.Get(New([]hostfile.Host{{Name: "f1", Slots: 2}, {Name: "f2", Slots: 1}}, Request{MapBy: ByNode}))(t)
 	places := [][]wire.Placement{
 		{{
 			Rank:    0,

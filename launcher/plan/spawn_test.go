@@ -9,20 +9,17 @@ import (
 )
 
 func TestSpawnedRanksBelongToOneHost(t *testing.T) {
-	p, err := New([]hostfile.Host{{Name: "a", Slots: 2}, {Name: "b", Slots: 1}}, Request{})
-	must.OK(t, err)
+	p := must.Get(New([]hostfile.Host{{Name: "a", Slots: 2}, {Name: "b", Slots: 1}}, Request{}))(t)
 	check.That(t, p.Host(3) == nil && p.WithSpawn(0, 0).Host(3) == nil, "a rank may be spawned where none may")
 	p = p.WithSpawn(4, 7)
 	for rank, want := range map[int]string{0: "a", 2: "b", 3: "a", 4: "b", 5: "a", 3 + 2*(maxSpawned-1): "a",
 		4 + 2*(maxSpawned-1): "b"} {
-		if h := p.Host(rank); h == nil || h.Name != want {
-			t.Errorf("rank %d is of %v, want %s", rank, h, want)
-		}
+		h := p.Host(rank)
+		check.That(t, h != nil && h.Name == want, "rank %d is of %v, want %s", rank, h, want)
 	}
-	if q := p.WithIdle([]hostfile.Host{{Name: "b", Slots: 3}, {Name: "c", Slots: 1}, {Name: "d"}}); len(q.Hosts) != 3 ||
-		q.Hosts[2].Name != "c" || len(q.Hosts[2].Ranks) > 0 {
-		t.Errorf("with idle hosts the plan is %v", q)
-	}
+	q := p.WithIdle([]hostfile.Host{{Name: "b", Slots: 3}, {Name: "c", Slots: 1}, {Name: "d"}})
+	check.That(t, len(q.Hosts) == 3 && q.Hosts[2].Name == "c" && len(q.Hosts[2].Ranks) == 0,
+		"with idle hosts the plan is %v", q)
 	for _, rank := range []int{-1, 3 + 2*maxSpawned, 1 << 40} {
 		if h := p.Host(rank); h != nil {
 			t.Errorf("rank %d is of %s", rank, h.Name)

@@ -162,17 +162,15 @@ func TestAddressesBestFirst(t *testing.T) {
 			[]string{"10.0.0.9", "10.0.0.9", "10.0.0.1"}},
 	} {
 		got, errs := chooseFrom(t, tc.hosts, "")
-		if err := errors.Join(errs...); err != nil || !slices.Equal(got, tc.want) {
-			t.Errorf("%s: %q, %v; want %q", name, got, err, tc.want)
-		}
+		err := errors.Join(errs...)
+		check.That(t, err == nil && slices.Equal(got, tc.want), "%s: %q, %v; want %q", name, got, err, tc.want)
 	}
 }
 
 // chooseFrom returns the addresses of each host in one string.
 func chooseFrom(t *testing.T, hosts []Contact, asked string) (lists []string, errs []error) {
 	t.Helper()
-	network, err := ParseNetwork(asked)
-	must.OK(t, err)
+	network := must.Get(ParseNetwork(asked))(t)
 	chosen, errs := Addresses(hosts, network)
 	for _, list := range chosen {
 		var words []string
@@ -191,9 +189,8 @@ func TestAddressesIgnoreTheUsersOwnLogin(t *testing.T) {
 	me.Reached = "203.0.113.9"
 	me.Caller = "203.0.113.9"
 	got, _ := chooseFrom(t, []Contact{me, remote(t, "a", "10.0.0.1", "10.0.0.9", "")}, "")
-	if want := []string{"10.0.0.9 203.0.113.9", "10.0.0.1"}; !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
-	}
+	want := []string{"10.0.0.9 203.0.113.9", "10.0.0.1"}
+	check.That(t, slices.Equal(got, want), "%q, want %q", got, want)
 }
 
 func TestAddressesThatTheUserAsksFor(t *testing.T) {
@@ -234,9 +231,8 @@ func TestAddressesThatTheUserAsksFor(t *testing.T) {
 		{local(), "^lo", []string{"10.0.0.9", "10.0.0.9"}},
 	} {
 		got, errs := chooseFrom(t, tc.hosts, tc.asked)
-		if err := errors.Join(errs...); err != nil || !slices.Equal(got, tc.want) {
-			t.Errorf("%s: %q, %v; want %q", tc.asked, got, err, tc.want)
-		}
+		err := errors.Join(errs...)
+		check.That(t, err == nil && slices.Equal(got, tc.want), "%s: %q, %v; want %q", tc.asked, got, err, tc.want)
 	}
 }
 
@@ -280,10 +276,8 @@ func TestNetworkErrorStaysShortAndClean(t *testing.T) {
 		all = append(all, wire.Address{Interface: fmt.Sprintf("v%d\x1b[1m", i), Up: true})
 	}
 	got := (&NetworkError{Asked: Network{text: "x"}, Has: all}).Error()
-	if len(got) > 500 || strings.Contains(got, "\x1b") ||
-		!strings.HasSuffix(got, "v7?[1m without an address, 92 more") {
-		t.Errorf("%q", got)
-	}
+	check.That(t, len(got) <= 500 && !strings.Contains(got, "\x1b") &&
+		strings.HasSuffix(got, "v7?[1m without an address, 92 more"), "%q", got)
 }
 
 func TestAddressesAreNotMoreThanARankTakes(t *testing.T) {

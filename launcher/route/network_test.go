@@ -53,19 +53,17 @@ func TestNetworkTakes(t *testing.T) {
 		}
 		ip := netip.MustParseAddr(tc.ip)
 		a := wire.Address{Interface: tc.name, Prefix: netip.PrefixFrom(ip, ip.BitLen())}
-		if got := n.takes(a); got != tc.want ||
-			n.String() != tc.asked {
-			t.Errorf("%q takes %s %s: %v, want %v", n, tc.name, tc.ip, got, tc.want)
-		}
+		got := n.takes(a)
+		check.That(t, got == tc.want && n.String() == tc.asked,
+			"%q takes %s %s: %v, want %v", n, tc.name, tc.ip, got, tc.want)
 	}
 }
 
 func TestSeveralNetworks(t *testing.T) {
 	for asked, want := range map[string]bool{"": false, "^docker0": false, "^a,b": false, "eth0": false,
 		"eth0,^eth1": false, "eth0,eth1": true, "eth1,10.0.0.0/8": true, "ib*": true, "^ib*": false} {
-		if n, err := ParseNetwork(asked); err != nil || n.Several() != want {
-			t.Errorf("%q: %v, %v, want %v", asked, n.Several(), err, want)
-		}
+		n, err := ParseNetwork(asked)
+		check.That(t, err == nil && n.Several() == want, "%q: %v, %v, want %v", asked, n.Several(), err, want)
 	}
 }
 
@@ -124,8 +122,7 @@ func TestAddressesOfOneHost(t *testing.T) {
 		{"10.9.0.0/16", "192.0.2.1", "[10.9.0.1]"},
 		{"eth1", "10.0.0.1", "[]"},
 	} {
-		n, err := ParseNetwork(tc.asked)
-		must.OK(t, err)
+		n := must.Get(ParseNetwork(tc.asked))(t)
 		host.Reached = tc.reached
 		check.Equal(t, fmt.Sprint(n.Of(host)), tc.want, tc.asked, "of a host reached at", tc.reached)
 	}

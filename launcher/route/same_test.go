@@ -2,10 +2,10 @@ package route
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/launcher/plan"
 )
 
@@ -44,8 +44,6 @@ func TestSameMachine(t *testing.T) {
 			hosts = append(hosts, plan.Host{Host: h.Host})
 			contacts = append(contacts, Contact{Boot: h.boot, Hostname: h.hostname})
 		}
-		if got := SameMachine(hosts, contacts); !slices.Equal(got, tc.want) {
-			t.Errorf("%s: %q, want %q", name, got, tc.want)
-		}
+		check.Slice(t, SameMachine(hosts, contacts), tc.want, name)
 	}
 }

@@ -21,8 +21,7 @@ func newAsked(t *testing.T) (*Session, *Errand) {
 	id := Identity{Host: &plan.Host{Host: hostfile.Host{Name: "f1"}, Ranks: []plan.Rank{{Rank: 3}}}}
 	s := opening{id: id}.session(nil, wire.Hello{}, newOutbox(wire.NewWriter(io.Discard)))
 	t.Cleanup(s.Out.close)
-	e, err := s.Ask(wire.Ask{Kind: wire.AskExec})
-	must.OK(t, err)
+	e := must.Get(s.Ask(wire.Ask{Kind: wire.AskExec}))(t)
 	return s, e
 }
 
@@ -72,9 +71,8 @@ func TestHostileTells(t *testing.T) {
 		for _, f := range frames {
 			err = errors.Join(err, s.ReceiveTell(f))
 		}
-		if malformed := new(wire.FormatError); !errors.As(err, &malformed) {
-			t.Errorf("%s: %v", name, err)
-		}
+		malformed := new(wire.FormatError)
+		check.That(t, errors.As(err, &malformed), "%s: %v", name, err)
 	}
 	s, e := newAsked(t)
 	e.Close()
@@ -101,10 +99,8 @@ func TestErrandResult(t *testing.T) {
 		must.OK(t, s.ReceiveTell(f))
 	}
 	out, err := e.Result(t.Context(), 10)
-	if string(out) != "out" || err == nil || !strings.HasPrefix(err.Error(), "f1: bad") ||
-		strings.Contains(err.Error(), "\x1b") {
-		t.Errorf("%q, %v", out, err)
-	}
+	check.That(t, string(out) == "out" && err != nil && strings.HasPrefix(err.Error(), "f1: bad") &&
+		!strings.Contains(err.Error(), "\x1b"), "%q, %v", out, err)
 }
 
 // The end of an errand names its host, on one line, so that a host cannot speak as gorun does.
@@ -131,7 +127,6 @@ func TestErrandsEndWithTheirSession(t *testing.T) {
 		return nil
 	})
 	check.That(t, err == nil && <-ended != nil && <-ended != nil, "an errand goes on: %v", err)
-	if _, err := s.Ask(wire.Ask{}); err == nil || r.Of(3) != nil {
-		t.Error("an errand begins")
-	}
+	_, err = s.Ask(wire.Ask{})
+	check.That(t, err != nil && r.Of(3) == nil, "an errand begins")
 }

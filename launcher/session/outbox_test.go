@@ -44,9 +44,8 @@ func TestOutboxKeepsTheOrder(t *testing.T) {
 		}
 		<-o.done
 		w.Close()
-		if f, err := in.Next(); err != io.EOF {
-			t.Errorf("after close: %v, %v", f, err)
-		}
+		f, err := in.Next()
+		check.Equal(t, err, io.EOF, "after close:", f)
 	})
 }
 
@@ -100,10 +99,8 @@ func TestOutboxGivesCreditInSteps(t *testing.T) {
 		<-o.done
 		w.Close()
 		<-reading
-		if fmt.Sprint(got[1]) != fmt.Sprint([]int{creditStep, creditStep}) || len(got[2]) != 10 ||
-			got[2][0] != creditStep+1 {
-			t.Errorf("credit came as %v", got)
-		}
+		check.That(t, fmt.Sprint(got[1]) == fmt.Sprint([]int{creditStep, creditStep}) && len(got[2]) == 10 &&
+			got[2][0] == creditStep+1, "credit came as %v", got)
 		check.That(t, o.owed[1] == creditStep/2, "%d bytes are owed, want %d", o.owed[1], creditStep/2)
 	})
 }

@@ -77,8 +77,7 @@ func TestOpenSessionFindsTheAgentBehindNoise(t *testing.T) {
 			_, err := in.Next()
 			return err // EOF, when the session is closed
 		})
-		s, err := openAt(t.Context(), host, "/gorun")
-		must.OK(t, err)
+		s := must.Get(openAt(t.Context(), host, "/gorun"))(t)
 		check.That(t, s.Hello.PID == 7, "hello %+v", s.Hello)
 		s.Out.SendMessage(wire.TypeStop, wire.Stop{})
 		synctest.Wait()
@@ -169,9 +168,8 @@ func TestOpenSessionSaysWhyThereIsNoAgent(t *testing.T) {
 				s, err := openAt(t.Context(), tc.host, "/gorun")
 				must.That(t, s == nil && err != nil, "%v, %v", s, err)
 				check.That(t, strings.HasPrefix(err.Error(), tc.want), "got %.300q, want %q", err, tc.want)
-				if took := time.Since(began); took != tc.took {
-					t.Errorf("took %v, want %v", took, tc.took)
-				}
+				took := time.Since(began)
+				check.Equal(t, took, tc.took, "took")
 				check.That(t, isNoAgent(err) == tc.next, "isNoAgent(%v) = %v", err, !tc.next)
 			})
 		})
@@ -197,8 +195,7 @@ func TestSessionOutlivesItsStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		m := &fake.Machine{Disk: fake.NewDisk(map[string]string{"/gorun": "build one"})}
-		s, err := openAt(ctx, m, "/gorun")
-		must.OK(t, err)
+		s := must.Get(openAt(ctx, m, "/gorun"))(t)
 		cancel()
 		synctest.Wait()
 		select {
@@ -255,18 +252,15 @@ func TestSessionClock(t *testing.T) {
 		s.Received(wire.Frame{Type: wire.TypeHeartbeat, Payload: payload}, now)
 	}
 	s := &Liveness{}
-	if got := s.ToLauncher(time.Second, 5*time.Second); got != 5*time.Second {
-		t.Errorf("before any heartbeat: %v, want now", got)
-	}
+	got := s.ToLauncher(time.Second, 5*time.Second)
+	check.That(t, got == 5*time.Second, "before any heartbeat: %v, want now", got)
 	beat(s, 1000, 6000) // 5000 ns apart, with what the heartbeat took
 	beat(s, 2000, 6500)
 	beat(s, 3000, 9000)
-	if got := s.ToLauncher(2500, 9000); got != 7000 {
-		t.Errorf("got %d, want the offset of the fastest heartbeat, 4500", got)
-	}
-	if got := s.ToLauncher(8000, 9000); got != 9000 {
-		t.Errorf("got %d: nothing has happened after now", got)
-	}
+	got = s.ToLauncher(2500, 9000)
+	check.That(t, got == 7000, "got %d, want the offset of the fastest heartbeat, 4500", got)
+	got = s.ToLauncher(8000, 9000)
+	check.That(t, got == 9000, "got %d: nothing has happened after now", got)
 	s.Received(wire.Frame{Type: wire.TypeHeartbeat, Payload: []byte("short")}, 1)
 	if got, _ := s.Offset(); got != 4500 {
 		t.Errorf("a malformed heartbeat set the clock to %v", got)
@@ -291,9 +285,8 @@ func TestReadyTooLate(t *testing.T) {
 		s, err := openAt(ctx, m, "/opt/gorun")
 		must.OK(t, err)
 		defer s.Close()
-		if err := s.Prepare(ctx, wire.Job{}, Helpers{}, nil); !errors.Is(err, why) {
-			t.Errorf("%v, want that %v", err, why)
-		}
+		err = s.Prepare(ctx, wire.Job{}, Helpers{}, nil)
+		check.That(t, errors.Is(err, why), "%v, want that %v", err, why)
 	})
 }
 
@@ -332,10 +325,8 @@ func TestHostsThatNeedTheGPUProgram(t *testing.T) {
 		{false, true, wire.GPUs{PerRank: 1}, false},
 		{false, true, wire.GPUs{}, false},
 	} {
-		if got := wantsGPUProgram(wire.Hello{LacksGPUProgram: tt.lacks, Partitioned: tt.partitioned},
-			tt.wish); got != tt.want {
-			t.Errorf("lacks it %v, partitioned %v, %+v: %v", tt.lacks, tt.partitioned, tt.wish, got)
-		}
+		check.Equal(t, wantsGPUProgram(wire.Hello{LacksGPUProgram: tt.lacks, Partitioned: tt.partitioned}, tt.wish),
+			tt.want, "lacks it", tt.lacks, "partitioned", tt.partitioned, tt.wish)
 	}
 }
 
@@ -360,8 +351,7 @@ func TestNoAgentHints(t *testing.T) {
 func TestHeartbeatsOfManyHostsAreRarer(t *testing.T) {
 	for hosts, want := range map[int]time.Duration{0: BeatTime, 1: BeatTime, 512: BeatTime, 1024: 2 * BeatTime,
 		10000: 4 * time.Second, 100000: 4 * time.Second} {
-		if got := beatFor(hosts); got != want || got > helloTime/2 {
-			t.Errorf("%d hosts: every %v, want %v", hosts, got, want)
-		}
+		got := beatFor(hosts)
+		check.That(t, got == want && got <= helloTime/2, "%d hosts: every %v, want %v", hosts, got, want)
 	}
 }

@@ -39,8 +39,7 @@ func TestStagerTriesAllPathsByOneCommand(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m := &fake.Machine{Disk: fake.NewDisk(tc.files), Noise: "motd\n"}
-				s, err := stagerOf(exe).Agent(t.Context(), m, Identity{})
-				must.OK(t, err)
+				s := must.Get(stagerOf(exe).Agent(t.Context(), m, Identity{}))(t)
 				s.Close()
 				check.That(t, fmt.Sprint(m.Ran) == fmt.Sprint(tc.ran) && m.Disk.Puts == tc.puts,
 					"ran %q with %d uploads, want %q with %d", m.Ran, m.Disk.Puts, tc.ran, tc.puts)
@@ -84,16 +83,14 @@ func TestStagerUploadsOncePerFileSystem(t *testing.T) {
 				for i, err := range stageAll(t, exe, machines) {
 					check.OK(t, err, "host", i)
 				}
-				packed, err := packText()
-				must.OK(t, err)
+				packed := must.Get(packText())(t)
 				for i, d := range all {
 					check.That(t, d.Puts == 1 && d.Sent == len(packed),
 						"disk %d got %d uploads, %d bytes; the executable has %d, compressed",
 						i, d.Puts, d.Sent, len(packed))
 				}
-				if took := time.Since(began); took != time.Second {
-					t.Errorf("took %v, and one upload takes a second", took)
-				}
+				took := time.Since(began)
+				check.That(t, took == time.Second, "took %v, and one upload takes a second", took)
 			})
 		})
 	}
@@ -134,10 +131,8 @@ func TestStagerReportsAnUploadThatDoesNotRun(t *testing.T) {
 	exe.Build = "three" // as if the file were another machine's
 	synctest.Test(t, func(t *testing.T) {
 		_, err := stagerOf(exe).Agent(t.Context(), &fake.Machine{Disk: fake.NewDisk(nil)}, Identity{})
-		if err == nil || !strings.HasPrefix(err.Error(), "after the upload: start "+exe.Paths().Cached) ||
-			!errors.Is(err, ErrOtherBuild) {
-			t.Error(err)
-		}
+		check.That(t, err != nil && strings.HasPrefix(err.Error(), "after the upload: start "+exe.Paths().Cached) &&
+			errors.Is(err, ErrOtherBuild), "%v", err)
 	})
 }
 
@@ -150,9 +145,7 @@ func TestStagerStopsWaitingWithItsContext(t *testing.T) {
 		time.AfterFunc(time.Second, func() { cancel(why) })
 		m := &fake.Machine{Disk: fake.NewDisk(nil)}
 		m.Disk.Taken = stager.uploads.mark // somebody leads and never comes back
-		if _, err := stager.Agent(ctx, m, Identity{}); !errors.Is(err, why) {
-			t.Error(err)
-		}
+		check.Error(stager.Agent(ctx, m, Identity{})).Is(t, why)
 		check.That(t, m.Disk.Puts == 0, "uploaded all the same")
 	})
 }
@@ -164,12 +157,10 @@ func TestStagerGoesOnWithoutItsLeader(t *testing.T) {
 		m := &fake.Machine{Disk: fake.NewDisk(nil)}
 		m.Disk.Taken = stager.uploads.mark
 		began := time.Now()
-		s, err := stager.Agent(t.Context(), m, Identity{})
-		must.OK(t, err)
+		s := must.Get(stager.Agent(t.Context(), m, Identity{}))(t)
 		s.Close()
-		if took := time.Since(began); took != leaderTime || m.Disk.Puts != 1 {
-			t.Errorf("%d uploads after %v", m.Disk.Puts, took)
-		}
+		took := time.Since(began)
+		check.That(t, took == leaderTime && m.Disk.Puts == 1, "%d uploads after %v", m.Disk.Puts, took)
 	})
 }
 
@@ -230,8 +221,7 @@ func packed(text string) ([]byte, error) { return pack(strings.NewReader(text), 
 
 // other describes the gorun of build two, for hosts of another machine.
 func other(t *testing.T, wanted *[]string) func(string) (Executable, error) {
-	theirs, err := packed("gorun for others")
-	must.OK(t, err)
+	theirs := must.Get(packed("gorun for others"))(t)
 	return func(machine string) (Executable, error) {
 		*wanted = append(*wanted, machine)
 		if machine != "aarch64" {
@@ -256,8 +246,8 @@ func TestStagerChoosesGorunByTheMachineOfTheHost(t *testing.T) {
 		"nothing there":    {executable(), nil, 1},
 		"ours there":       {executable(), shared, 0},
 		"theirs installed": {executable(), map[string]string{"/opt/gorun": "build two"}, 0},
-		"theirs in the cache": {executable(),
-			map[string]string{".cache/gorun/3fc4ccfe745870e2/gorun": "build two"}, 0},
+		"theirs in the cache": {executable(), map[string]string{".cache/gorun/3fc4ccfe745870e2/gorun": "build two"},
+			0},
 		"a launcher that is no agent": {Executable{Path: "/opt/gorun"}, nil, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -268,8 +258,7 @@ func TestStagerChoosesGorunByTheMachineOfTheHost(t *testing.T) {
 				m := &fake.Machine{Disk: fake.NewDisk(tc.here), Foreign: "aarch64"}
 				s := stagerOf(exe)
 				for range 2 {
-					opened, err := s.Agent(t.Context(), m, Identity{})
-					must.OK(t, err)
+					opened := must.Get(s.Agent(t.Context(), m, Identity{}))(t)
 					check.That(t, opened.Hello.Build == "one" == (name == "ours there"),
 						"build %s answers", opened.Hello.Build)
 					opened.Close()
@@ -287,10 +276,8 @@ func TestStagerNamesTheMachineForWhichThereIsNoGorun(t *testing.T) {
 		exe.Other = other(t, new([]string))
 		m := &fake.Machine{Disk: fake.NewDisk(nil), Foreign: "s390x"}
 		_, err := stagerOf(exe).Agent(t.Context(), m, Identity{})
-		if err == nil || !strings.Contains(err.Error(), "uname says s390x: there is no gorun for it") ||
-			m.Disk.Puts != 0 {
-			t.Errorf("%v; sent %d times", err, m.Disk.Puts)
-		}
+		check.That(t, err != nil && strings.Contains(err.Error(), "uname says s390x: there is no gorun for it") &&
+			m.Disk.Puts == 0, "%v; sent %d times", err, m.Disk.Puts)
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -173,17 +174,13 @@ func TestStartScriptRunsOnlyWhatNobodyElseCanChange(t *testing.T) {
 				cmd.Stdout = &out
 				cmd.Stderr = &stderr
 				_ = cmd.Run()
-				if code := cmd.ProcessState.ExitCode(); code != tc.code ||
-					(tc.code == 0) != (out.String() == "ran a b in "+root+"\n") {
-					t.Errorf("%s: exit status %d, want %d; %q, %s", shell, code, tc.code, &out, &stderr)
-				}
-				if tc.code != 0 && !strings.Contains(stderr.String(),
-					map[int]string{83: "others can change ", 85: "not found"}[tc.code]) {
-					t.Errorf("%s: says %q", shell, &stderr)
-				}
-				if marks, _ := filepath.Glob(root + "/MARK"); marks != nil {
-					t.Errorf("%s: a name was run", shell)
-				}
+				code := cmd.ProcessState.ExitCode()
+				check.That(t, code == tc.code && (tc.code == 0) == (out.String() == "ran a b in "+root+"\n"),
+					"%s: exit status %d, want %d; %q, %s", shell, code, tc.code, &out, &stderr)
+				check.That(t, tc.code == 0 || strings.Contains(stderr.String(),
+					map[int]string{83: "others can change ", 85: "not found"}[tc.code]), "%s: says %q", shell, &stderr)
+				marks, _ := filepath.Glob(root + "/MARK")
+				check.That(t, marks == nil, "%s: a name was run", shell)
 			}
 		})
 	}

@@ -46,8 +46,7 @@ func (c counting) Read(p []byte) (int, error) {
 }
 
 func TestUploadScript(t *testing.T) {
-	packed, err := packText()
-	must.OK(t, err)
+	packed := must.Get(packText())(t)
 	homes := []string{t.TempDir(), t.TempDir()}
 	const name = ".cache/gorun/0123/gorun"
 	must.OK(t, os.MkdirAll(filepath.Join(homes[1], ".cache/gorun/0123"), 0o700))

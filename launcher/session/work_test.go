@@ -43,8 +43,7 @@ func newWork(t *testing.T, content []byte) (dir string, w *Work) {
 func copyTo(ctx context.Context, t *testing.T, w *Work, serve func(a *fake.Agent) error) error {
 	t.Helper()
 	m := &fake.Machine{Disk: fake.NewDisk(map[string]string{"/gorun": "build one"}), Serve: serve}
-	s, err := openAt(ctx, m, "/gorun")
-	must.OK(t, err)
+	s := must.Get(openAt(ctx, m, "/gorun"))(t)
 	defer s.Close()
 	return w.CopyTo(ctx, 0, s)
 }
@@ -100,10 +99,9 @@ func TestWorkIsBrought(t *testing.T) {
 			w.Place(0, placed)
 			there := string(placed[0].Wdir)
 			text, missing := os.ReadFile(filepath.Join(there, "f"))
-			if err = errors.Join(err, missing); err != nil || !bytes.Equal(text, content) ||
-				!strings.HasPrefix(there, home) {
-				t.Errorf("%d bytes in %s: %v", len(text), there, err)
-			}
+			err = errors.Join(err, missing)
+			check.That(t, err == nil && bytes.Equal(text, content) && strings.HasPrefix(there, home),
+				"%d bytes in %s: %v", len(text), there, err)
 		})
 	}
 }
@@ -128,9 +126,8 @@ func TestWorkEndsWithItsContext(t *testing.T) {
 			_, w := newWork(t, content)
 			ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second/2, why)
 			defer cancel()
-			if err := copyTo(ctx, t, w, serve); !errors.Is(err, why) {
-				t.Errorf("%v, want %v", err, why)
-			}
+			err := copyTo(ctx, t, w, serve)
+			check.That(t, errors.Is(err, why), "%v, want %v", err, why)
 		})
 	}
 }

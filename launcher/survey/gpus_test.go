@@ -73,10 +73,9 @@ func TestInventory(t *testing.T) {
 					for _, d := range g.Devices {
 						name = d.Name
 					}
-					if got := fmt.Sprintf("%s %q %v", name, g.Warnings, g.Err); got != tc.want ||
-						g.Host.Name != tc.name {
-						t.Errorf("%s: %s\nwant %s", g.Host.Name, got, tc.want)
-					}
+					got := fmt.Sprintf("%s %q %v", name, g.Warnings, g.Err)
+					check.That(t, got == tc.want && g.Host.Name == tc.name,
+						"%s: %s\nwant %s", g.Host.Name, got, tc.want)
 				}
 				check.That(t, m.Disk.Puts == 0, "a file was uploaded")
 			})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/fake"
 )
 
@@ -37,9 +38,8 @@ func TestCountOfUnits(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				reach := reachOf(t, &fake.Machine{Serve: tc.serve, Cores: tc.cores})
 				got := Count(t.Context(), []hostfile.Host{{Name: tc.name}}, tc.unit, reach)
-				if text := fmt.Sprint(got[0].N, " ", got[0].Err); text != tc.want || got[0].Host.Name != tc.name {
-					t.Errorf("%s\nwant %s", text, tc.want)
-				}
+				text := fmt.Sprint(got[0].N, " ", got[0].Err)
+				check.That(t, text == tc.want && got[0].Host.Name == tc.name, "%s\nwant %s", text, tc.want)
 			})
 		})
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/ssh"
 )
 
@@ -22,15 +23,12 @@ func TestBusyPause(t *testing.T) {
 		{2, time.Second, 0.5, 400 * time.Millisecond, true},
 		{1000, 19 * time.Second, 0.5, time.Second, true}, {3, busyTime, 0.5, 800 * time.Millisecond, false},
 	} {
-		if pause, more := busyPause(tc.tries, tc.since, tc.luck); pause != tc.pause || more != tc.more {
-			t.Errorf("%+v: %v, %v", tc, pause, more)
-		}
+		pause, more := busyPause(tc.tries, tc.since, tc.luck)
+		check.That(t, pause == tc.pause && more == tc.more, "%+v: %v, %v", tc, pause, more)
 	}
 	dropped := &ssh.HandshakeError{Phase: ssh.PhaseBanner, Said: "Exceeded MaxStartups", Err: io.EOF}
-	if !isBusy(fmt.Errorf("f1: jump host: %w", dropped)) ||
-		isBusy(&ssh.HandshakeError{Phase: ssh.PhaseKex, Err: io.EOF}) {
-		t.Error("a busy sshd is not told from a broken one")
-	}
+	check.That(t, isBusy(fmt.Errorf("f1: jump host: %w", dropped)) &&
+		!isBusy(&ssh.HandshakeError{Phase: ssh.PhaseKex, Err: io.EOF}), "a busy sshd is not told from a broken one")
 }
 
 func TestRetriesEndSoonerOutsideOfPods(t *testing.T) {

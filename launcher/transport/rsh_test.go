@@ -60,13 +60,11 @@ func TestWhichRemoteShell(t *testing.T) {
 			check.That(t, usage.Is(err) && strings.Contains(err.Error(), tc.wrong), "%+v: %v", tc, err)
 			continue
 		}
-		if got := strings.Join(argv, "|"); err != nil || got != tc.want {
-			t.Errorf("%+v: %q, %v", tc, got, err)
-		}
+		got := strings.Join(argv, "|")
+		check.That(t, err == nil && got == tc.want, "%+v: %q, %v", tc, got, err)
 	}
-	if _, err := findRemoteShell(Options{Launcher: "system-ssh"}, lookAmong()); !usage.Is(err) {
-		t.Errorf("no ssh: %v", err)
-	}
+	_, err := findRemoteShell(Options{Launcher: "system-ssh"}, lookAmong())
+	check.That(t, usage.Is(err), "no ssh: %v", err)
 }
 
 func TestHowAProgramIsCalledForAHost(t *testing.T) {
@@ -76,9 +74,8 @@ func TestHowAProgramIsCalledForAHost(t *testing.T) {
 	c = systemSSHConfig([]string{"/bin/ssh", "-T"}, o, hostfile.Host{Name: "fd00::1", User: "ada"})
 	want := "/bin/ssh -o StrictHostKeyChecking=yes -T -F conf -i k1 -i k2 -p 7 -l ada -o ServerAliveInterval=2 -o " +
 		"ServerAliveCountMax=2"
-	if got := strings.Join(c.Argv, " "); got != want || c.Host != "fd00::1" || c.After != nil {
-		t.Errorf("%s, %+v", got, c)
-	}
+	got := strings.Join(c.Argv, " ")
+	check.That(t, got == want && c.Host == "fd00::1" && c.After == nil, "%s, %+v", got, c)
 	o.HostKeys = "accept-new"
 	c = systemSSHConfig([]string{"/bin/ssh"}, o, hostfile.Host{Name: "f1", Port: 8})
 	if got := strings.Join(c.Argv, " "); got != "/bin/ssh -o StrictHostKeyChecking=accept-new -F conf -i k1 -i k2 -p "+

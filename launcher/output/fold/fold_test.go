@@ -83,9 +83,8 @@ func TestFolderKeepsAllLines(t *testing.T) {
 		written := make([][]string, size)
 		now := time.Unix(0, 0)
 		f := fold.New(random.IntN(2)*size, false, func(l fold.Line) {
-			if waited := now.Sub(l.At); waited > fold.Wait+10*time.Millisecond {
-				t.Fatalf("seed %d: %q waited for %v", seed, l.Text, waited)
-			}
+			waited := now.Sub(l.At)
+			must.That(t, waited <= fold.Wait+10*time.Millisecond, "seed %d: %q waited for %v", seed, l.Text, waited)
 			for _, rank := range l.Ranks {
 				written[rank] = append(written[rank], string(l.Text))
 			}

@@ -65,8 +65,7 @@ func cluster(t *testing.T) string {
 
 func mustDial(t *testing.T, c Config) *Host {
 	t.Helper()
-	h, err := Dial(t.Context(), c)
-	must.OK(t, err)
+	h := must.Get(Dial(t.Context(), c))(t)
 	return h
 }
 
@@ -95,24 +94,18 @@ func TestKubexec(t *testing.T) {
 		must.OK(t, h.Put(t.Context(), ".cache/gorun/x/tool", 0o700, strings.NewReader(text)))
 		out.Reset()
 		want := strings.Fields(text)[2] + "\n"
-		if err := h.Run(t.Context(), []string{".cache/gorun/x/tool"}, nil, &out, nil); err != nil ||
-			out.String() != want {
-			t.Errorf("the tool says %q, %v", &out, err)
-		}
+		err := h.Run(t.Context(), []string{".cache/gorun/x/tool"}, nil, &out, nil)
+		check.That(t, err == nil && out.String() == want, "the tool says %q, %v", &out, err)
 	}
 	for name, mode := range map[string]os.FileMode{".cache": 0o700, ".cache/gorun/x": 0o700,
 		".cache/gorun/x/tool": 0o700} {
-		if info, err := os.Stat(filepath.Join(home, name)); err != nil || info.Mode().Perm() != mode {
-			t.Errorf("%s: %v, %v", name, info, err)
-		}
+		info, err := os.Stat(filepath.Join(home, name))
+		check.That(t, err == nil && info.Mode().Perm() == mode, "%s: %v, %v", name, info, err)
 	}
-	if left, _ := filepath.Glob(filepath.Join(home, ".cache/gorun/x/.*")); left != nil {
-		t.Errorf("temporary files stay: %q", left)
-	}
-	if err := h.Put(t.Context(), ".cache", 0o600, strings.NewReader("x")); err == nil ||
-		!strings.Contains(err.Error(), ".cache is a directory") {
-		t.Errorf("in place of a directory: %v", err)
-	}
+	left, _ := filepath.Glob(filepath.Join(home, ".cache/gorun/x/.*"))
+	check.That(t, left == nil, "temporary files stay: %q", left)
+	check.Error(h.Put(t.Context(), ".cache", 0o600, strings.NewReader("x"))).Says(t, ".cache is a directory",
+		"in place of a directory")
 }
 
 func TestDialTellsWhatIsWrong(t *testing.T) {
@@ -169,9 +162,8 @@ func TestArgumentsOfTheProgram(t *testing.T) {
 		After: []string{"-p", "22"}})
 	must.OK(t, h.Run(t.Context(), []string{"/bin/echo", "x y", "z"}, nil, nil, nil))
 	text, _ := os.ReadFile(filepath.Join(dir, "words"))
-	if want := "-o\na b\nada@f1\n-p\n22\n/bin/echo 'x y' z\n"; string(text) != want {
-		t.Errorf("words %q, want %q", text, want)
-	}
+	want := "-o\na b\nada@f1\n-p\n22\n/bin/echo 'x y' z\n"
+	check.Equal(t, string(text), want, "words")
 }
 
 // The program and its children end with ctx, even if they ignore SIGTERM.
@@ -192,9 +184,7 @@ func TestCancelledRunLeavesNothing(t *testing.T) {
 		for deadline := time.Now().Add(20 * time.Second); !gone() && time.Now().Before(deadline); {
 			time.Sleep(10 * time.Millisecond)
 		}
-		if !gone() {
-			t.Errorf("%q: process %s lives", script, pid.line())
-		}
+		check.That(t, gone(), "%q: process %s lives", script, pid.line())
 	}
 }
 
@@ -231,9 +221,8 @@ func TestStrayOutputDoesNotHold(t *testing.T) {
 	check.That(t, err == nil && time.Since(began) <= 30*time.Second, "%v after %v", err, time.Since(began))
 	pids := strings.Fields(out.String())
 	must.That(t, len(pids) == 1, "output %q", &out)
-	if p := slices.IndexFunc(pids, alive); p < 0 {
-		t.Error("nothing was left behind")
-	}
+	p := slices.IndexFunc(pids, alive)
+	check.That(t, p >= 0, "nothing was left behind")
 	var n int
 	for _, c := range pids[0] {
 		n = n*10 + int(c-'0')

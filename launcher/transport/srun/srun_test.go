@@ -59,18 +59,13 @@ func TestFindStepsTellsWhereSrunIsNotMeant(t *testing.T) {
 	inside := environ.Lookup(map[string]string{"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n1"})
 	outside := environ.Lookup(nil)
 	for name, lookup := range map[string]func(string) (string, bool){"inside": inside, "outside": outside} {
-		if s, err := FindSteps(false, lookup, nil); s != nil || err != nil {
-			t.Errorf("%s: %v, %v", name, s, err)
-		}
+		s, err := FindSteps(false, lookup, nil)
+		check.That(t, s == nil && err == nil, "%s: %v, %v", name, s, err)
 	}
-	if _, err := FindSteps(true, inside, nil); !usage.Is(err) || !strings.Contains(err.Error(), "srun") ||
-		usage.Hint(err) == "" {
-		t.Errorf("no srun: %v", err)
-	}
-	if _, err := FindSteps(true, outside, nil); !usage.Is(err) ||
-		!strings.Contains(err.Error(), "SLURM_JOB_ID") {
-		t.Errorf("no job: %v", err)
-	}
+	_, err := FindSteps(true, inside, nil)
+	check.That(t, usage.Is(err) && strings.Contains(err.Error(), "srun") && usage.Hint(err) != "", "no srun: %v", err)
+	_, err = FindSteps(true, outside, nil)
+	check.That(t, usage.Is(err) && strings.Contains(err.Error(), "SLURM_JOB_ID"), "no job: %v", err)
 }
 
 func TestSrunArguments(t *testing.T) {
@@ -86,15 +81,11 @@ func TestSrunArguments(t *testing.T) {
 	h.steps.Job.Hetero = true
 	h.overlap = overlapOption("... --overlap ... --external-launcher ...")
 	want = strings.Replace(want, "--overlap", "--external-launcher --het-group=1", 1)
-	if got := strings.Join(h.args([]string{".cache/x", "-x"}), " "); got != want+
-		` /bin/sh -c exec "$HOME/$0" "$@" .cache/x -x` {
-		t.Errorf("got %s", got)
-	}
+	got := strings.Join(h.args([]string{".cache/x", "-x"}), " ")
+	check.Equal(t, got, want+` /bin/sh -c exec "$HOME/$0" "$@" .cache/x -x`, "got")
 	check.Equal(t, overlapOption("an old one"), "")
-	if _, err := (&Steps{Job: job}).Dial(t.Context(), hostfile.Host{Name: "n3"}); !usage.Is(err) ||
-		!strings.Contains(err.Error(), "not a node of Slurm job 7") {
-		t.Errorf("another host: %v", err)
-	}
+	_, err := (&Steps{Job: job}).Dial(t.Context(), hostfile.Host{Name: "n3"})
+	check.That(t, usage.Is(err) && strings.Contains(err.Error(), "not a node of Slurm job 7"), "another host: %v", err)
 }
 
 func TestParseGPUs(t *testing.T) {
@@ -102,10 +93,8 @@ func TestParseGPUs(t *testing.T) {
 		"     Nodes=n3 CPU_IDs=2 Mem=0 GRES=nic:1(CNT:1),gpu:a100:2(IDX:0,3),gpu:v100:1(IDX:1)\n     Nodes=n4 " +
 		"CPU_IDs=2 Mem=0 GRES=\n     Nodes=n[ GRES=gpu:1(IDX:0)\n"
 	want := map[string]string{"n1": "2", "n2": "2", "n3": "a100:2,v100:1"}
-	if got := parseGPUs(text); !maps.Equal(got,
-		want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
+	got := parseGPUs(text)
+	check.That(t, maps.Equal(got, want), "got %v, want %v", got, want)
 }
 
 func TestSrunEnvironment(t *testing.T) {
@@ -117,9 +106,7 @@ func TestSrunEnvironment(t *testing.T) {
 		"SLURM_GPUS_PER_TASK=1", "SLURM_HINT=x", "SLURM_DISTRIBUTION=x", "SLURM_TRES_PER_TASK=x"}
 	got := srunEnv(slices.Concat(given, dropped), func() string { return "/home/me" })
 	want := slices.Concat([]string{rankenv.SlurmStep + "=1"}, given, []string{"HOME=/home/me"})
-	if !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	check.Slice(t, got, want, "got")
 	if got := srunEnv([]string{"HOME=/h"}, func() string {
 		return "/home/me"
 	}); !slices.Equal(got, []string{rankenv.SlurmStep + "=1", "HOME=/h"}) {
@@ -168,17 +155,14 @@ func TestStepsStartInTurn(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cause := errors.New("enough")
 	cancel(cause)
-	if err := node.Run(ctx, []string{"/x", "2"}, nil, io.Discard, io.Discard); !errors.Is(err, cause) || began("2")() {
-		t.Errorf("the second did not wait for its turn: %v", err)
-	}
+	err = node.Run(ctx, []string{"/x", "2"}, nil, io.Discard, io.Discard)
+	check.That(t, errors.Is(err, cause) && !began("2")(), "the second did not wait for its turn: %v", err)
 	fmt.Fprintln(word, "here")
-	if line, err := bufio.NewReader(out).ReadString('\n'); line != "here\n" {
-		t.Fatalf("%q, %v", line, err)
-	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	must.That(t, line == "here\n", "%q, %v", line, err)
 	// The first continues, and the third starts.
-	if err := node.Run(t.Context(), []string{"/x", "3"}, nil, io.Discard, io.Discard); err != nil || !began("3")() {
-		t.Errorf("the third: %v", err)
-	}
+	err = node.Run(t.Context(), []string{"/x", "3"}, nil, io.Discard, io.Discard)
+	check.That(t, err == nil && began("3")(), "the third: %v", err)
 	word.Close()
 	check.OK(t, <-ended)
 }
@@ -187,13 +171,10 @@ func TestFirstWordsDropWhatMeansNothing(t *testing.T) {
 	var to bytes.Buffer
 	f := &firstWords{to: &to}
 	for i := range 3 {
-		if n, err := fmt.Fprintf(f, "%d %s", i, noBinding); err != nil || n != len(noBinding)+2 {
-			t.Errorf("%d, %v", n, err)
-		}
+		n, err := fmt.Fprintf(f, "%d %s", i, noBinding)
+		check.That(t, err == nil && n == len(noBinding)+2, "%d, %v", n, err)
 	}
 	f.Write(make([]byte, 2*firstWordsSize))
-	if !strings.HasPrefix(to.String(), "0 1 2 \x00") || to.Len() != 6+2*firstWordsSize ||
-		f.text.Len() != firstWordsSize {
-		t.Errorf("%d bytes passed on, %d kept: %.20q", to.Len(), f.text.Len(), &to)
-	}
+	check.That(t, strings.HasPrefix(to.String(), "0 1 2 \x00") && to.Len() == 6+2*firstWordsSize &&
+		f.text.Len() == firstWordsSize, "%d bytes passed on, %d kept: %.20q", to.Len(), f.text.Len(), &to)
 }

@@ -64,9 +64,8 @@ func TestReportsOfSrun(t *testing.T) {
 		}
 	}
 	why := "slurmstepd: error: execve(): /x/gorun: No such file"
-	if want := []string{"n1 n2: Exited with exit code 127: " + why, "n3: Killed: " + why}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	want := []string{"n1 n2: Exited with exit code 127: " + why, "n3: Killed: " + why}
+	check.That(t, slices.Equal(got, want), "got %q, want %q", got, want)
 	check.That(t, len(r.line) <= firstWordsSize, "%d bytes are kept", len(r.line))
 	r.flush()
 }
@@ -99,8 +98,7 @@ func TestNodesThatDoNotConnectGetStepsOfTheirOwn(t *testing.T) {
 		})
 		var nodes []*srunHost
 		for _, name := range []string{"n1", "n2"} {
-			node, err := s.Dial(t.Context(), hostfile.Host{Name: name})
-			must.OK(t, err)
+			node := must.Get(s.Dial(t.Context(), hostfile.Host{Name: name}))(t)
 			nodes = append(nodes, node.(*srunHost))
 			check.Equal(t, nodes[len(nodes)-1].AgentBuild(), "", name, "has a resident agent of build")
 		}
@@ -108,10 +106,9 @@ func TestNodesThatDoNotConnectGetStepsOfTheirOwn(t *testing.T) {
 			node.Close() // the last waits for srun, and all that is said of it
 		}
 		mu.Lock()
-		if (note == "") != (len(notes) == 0) || note != "" && (len(notes) != 1 || !strings.Contains(notes[0], note)) ||
-			len(traces) == 0 {
-			t.Errorf("exit code %d: notes %q, traces %q", code, notes, traces)
-		}
+		check.That(t, (note == "") == (len(notes) == 0) && (note == "" ||
+			!(len(notes) != 1 || !strings.Contains(notes[0], note))) && len(traces) != 0,
+			"exit code %d: notes %q, traces %q", code, notes, traces)
 		mu.Unlock()
 	}
 }
