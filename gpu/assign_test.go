@@ -159,8 +159,7 @@ func TestAssign(t *testing.T) {
 		// With a number ranks see their own.
 		"one each": {dgx(), Request{Ranks: 8, PerRank: 1},
 			"0=0!@[0] 1=1!@[0] 2=2!@[0] 3=3!@[0] 4=4!@[1] 5=5!@[1] 6=6!@[1] 7=7!@[1]"},
-		"two each": {dgx(), Request{Ranks: 4, PerRank: 2},
-			"0,1=0,1!@[0] 2,3=2,3!@[0] 4,5=4,5!@[1] 6,7=6,7!@[1]"},
+		"two each":   {dgx(), Request{Ranks: 4, PerRank: 2}, "0,1=0,1!@[0] 2,3=2,3!@[0] 4,5=4,5!@[1] 6,7=6,7!@[1]"},
 		"three each": {dgx(), Request{Ranks: 2, PerRank: 3}, "0,1,2=0,1,2!@[0] 3,4,5=3,4,5!@[0,1]"},
 		"all":        {dgx(), Request{Ranks: 1, PerRank: 8}, "0,1,2,3,4,5,6,7=0,1,2,3,4,5,6,7!@[0,1]"},
 		"mesh, two each": {mesh(), Request{Ranks: 4, PerRank: 2},

@@ -39,8 +39,7 @@ func TestDetailsJoinTheDriverAndProc(t *testing.T) {
 // fields known without either stay known. A program that hangs should end in 5 s.
 func TestDetailsOutliveTheDriver(t *testing.T) {
 	t.Parallel()
-	csv, err := filepath.Abs("testdata/smi.csv")
-	must.OK(t, err)
+	csv := must.Get(filepath.Abs("testdata/smi.csv"))(t)
 	good := program(t, "cat "+csv)
 	old := program(t,
 		`case $1 in *mig*) echo 'Field "mig.mode.current" is not a valid field to query.'; exit 2;; esac; cut -d, -f1-7 `+csv)
@@ -71,17 +70,15 @@ func TestDetailsOutliveTheDriver(t *testing.T) {
 			t.Parallel()
 			start := time.Now()
 			got, err := Details(t.Context(), Sources{Root: tree(t, "two-sockets.txt"), Helper: tt.helper, SMI: tt.smi})
-			if took := time.Since(start); took > 20*time.Second {
-				t.Errorf("it took %v", took)
-			}
+			took := time.Since(start)
+			check.That(t, took <= 20*time.Second, "it took %v", took)
 			check.That(t, err == nil && len(got.Devices) >= 2 && got.Devices[0].BusID == "0000:07:00.0" &&
 				got.Devices[0].MemoryBytes == uint64(tt.memory)<<20 &&
 				got.Devices[1].UUID == "GPU-8a1b2c3d-0000-1111-2222-333344445555" && got.Devices[1].Minor == 1,
 				"Details = %+v, %v", got, err)
-			if all := strings.Join(got.Warnings, "\n"); (all == "") != (tt.warning == "") ||
-				!strings.Contains(all, tt.warning) {
-				t.Errorf("warnings %q, want %q", all, tt.warning)
-			}
+			all := strings.Join(got.Warnings, "\n")
+			check.That(t, (all == "") == (tt.warning == "") && strings.Contains(all, tt.warning),
+				"warnings %q, want %q", all, tt.warning)
 		})
 	}
 }
@@ -122,16 +119,13 @@ func TestNothingRunsWithoutAGPU(t *testing.T) {
 			t.Errorf("%s: Details = %+v, %v", name, inv, err)
 		}
 		check.That(t, err == nil && len(devices) == 0 && !Present(root), "%s: List = %+v, %v", name, devices, err)
-		if _, err := os.Stat(ran); err == nil {
-			t.Errorf("%s: a program was run", name)
-		}
+		check.Error(os.Stat(ran)).Any(t, name, "a program was run")
 	}
 }
 
 // A host that gets gorun-gpu for one inventory runs it from memory.
 func TestHelperOfMemory(t *testing.T) {
-	file, err := os.Open(program(t, inventory))
-	must.OK(t, err)
+	file := must.Get(os.Open(program(t, inventory)))(t)
 	defer file.Close()
 	got, err := Details(t.Context(), Sources{Root: tree(t, "two-sockets.txt"), Helper: "no-such-gorun-gpu",
 		Memory: file})

@@ -22,8 +22,7 @@ import (
 // must not have.
 func tree(t *testing.T, name string) fs.FS {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("testdata", name))
-	must.OK(t, err)
+	text := must.Get(os.ReadFile(filepath.Join("testdata", name)))(t)
 	files := fstest.MapFS{}
 	var file *fstest.MapFile
 	for line := range strings.Lines(string(text)) {
@@ -75,9 +74,8 @@ func TestMinorsAreNotIndices(t *testing.T) {
 	devices, err := List(t.Context(), Sources{Root: root})
 	var minors []int
 	for i, d := range devices {
-		if minors = append(minors, d.Minor); d.Index != i {
-			t.Errorf("%+v", d)
-		}
+		minors = append(minors, d.Minor)
+		check.That(t, d.Index == i, "%+v", d)
 	}
 	check.That(t, err == nil && slices.Equal(minors, []int{2, 3, 0, 1, 6}), "minors %v, %v", minors, err)
 }
@@ -134,15 +132,13 @@ func TestListEndsWithItsContext(t *testing.T) {
 	start := time.Now()
 	_, err := List(ctx, Sources{Root: fstest.MapFS{"dev/nvidiactl": {}}, SMI: program(t, "exec sleep 60")})
 	check.That(t, errors.Is(err, context.DeadlineExceeded), "err = %v", err)
-	if took := time.Since(start); took > 20*time.Second {
-		t.Errorf("List took %v to stop", took)
-	}
+	took := time.Since(start)
+	check.That(t, took <= 20*time.Second, "List took %v to stop", took)
 }
 
 // Whatever this machine is, it can be listed.
 func TestListThisMachine(t *testing.T) {
-	devices, err := List(t.Context(), Machine(""))
-	must.OK(t, err)
+	devices := must.Get(List(t.Context(), Machine("")))(t)
 	for i, d := range devices {
 		check.That(t, d.Index == i && d.BusID != "" && d.Name != "", "device %d is %+v", i, d)
 	}
@@ -207,12 +203,10 @@ func FuzzParseInformation(f *testing.F) {
 // checkDevices checks that devices can be assigned and that their addresses are
 // spelt in the one way.
 func checkDevices(t *testing.T, devices []Device) {
-	if assigned, err := Assign(devices, Request{Ranks: 1}); err != nil {
-		t.Fatalf("%+v, %v", assigned, err)
-	}
+	assigned, err := Assign(devices, Request{Ranks: 1})
+	must.OK(t, err, assigned)
 	for _, d := range devices {
-		if again, err := parseBusID(d.BusID); again != d.BusID {
-			t.Errorf("bus id %q is spelt %q the second time (%v)", d.BusID, again, err)
-		}
+		again, err := parseBusID(d.BusID)
+		check.That(t, again == d.BusID, "bus id %q is spelt %q the second time (%v)", d.BusID, again, err)
 	}
 }

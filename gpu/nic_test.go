@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/gorun/gorun/internal/test/check"
 )
 
 // rails is a machine of two sockets with a GPU beside a card on each of two switches, a third card
@@ -68,8 +70,7 @@ func TestNearestNICs(t *testing.T) {
 		{gpu0, "", ""},
 	} {
 		got := NearestNICs(rails(), strings.Fields(tc.gpus), strings.Fields(tc.nics))
-		if want := strings.Fields(tc.want); !slices.Equal(got, want) {
-			t.Errorf("%q of %q: %q, want %q", tc.gpus, tc.nics, got, want)
-		}
+		want := strings.Fields(tc.want)
+		check.That(t, slices.Equal(got, want), "%q of %q: %q, want %q", tc.gpus, tc.nics, got, want)
 	}
 }

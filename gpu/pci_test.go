@@ -10,8 +10,7 @@ import (
 )
 
 func TestPathsOfThePCITree(t *testing.T) {
-	devices, err := List(t.Context(), Sources{Root: tree(t, "switches.txt")})
-	must.OK(t, err)
+	devices := must.Get(List(t.Context(), Sources{Root: tree(t, "switches.txt")}))(t)
 	var got strings.Builder
 	for i, d := range devices {
 		fmt.Fprintf(&got, "%s %d %s", d.BusID[5:7], d.NUMANode, d.CPUs)
@@ -63,9 +62,8 @@ func TestKnownPathsStay(t *testing.T) {
 	devices, _ := List(t.Context(), Sources{Root: tree(t, "switches.txt")})
 	devices[0].Paths = map[int]Path{1: Internal}
 	addPlaces(tree(t, "switches.txt"), devices)
-	if p := devices[0].Paths; p[1] != Internal || p[2] != MultipleSwitches {
-		t.Errorf("%v", p)
-	}
+	p := devices[0].Paths
+	check.That(t, p[1] == Internal && p[2] == MultipleSwitches, "%v", p)
 }
 
 func TestWayTo(t *testing.T) {

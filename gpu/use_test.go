@@ -3,6 +3,8 @@ package gpu
 import (
 	"testing"
 	"time"
+
+	"github.com/gorun/gorun/internal/test/check"
 )
 
 func TestUseIsRead(t *testing.T) {
@@ -11,17 +13,14 @@ func TestUseIsRead(t *testing.T) {
 			1024 << 20},
 		"7, [N/A], K80, [Not Supported], [N/A], [N/A]": {7, "", "K80", -1, 0, 0},
 	} {
-		if got, err := ParseUse(line); err != nil || got != want {
-			t.Errorf("%q: %+v, %v", line, got, err)
-		}
+		got, err := ParseUse(line)
+		check.That(t, err == nil && got == want, "%q: %+v, %v", line, got, err)
 	}
 	for _, line := range []string{"", "x, GPU-1, H100, 1, 1, 1", "0, GPU-1, H100, 1, 1", "-1, GPU-1, H100, 1, 1, 1",
 		"0, GPU-1, H100, 1, lots, 1"} {
-		if got, err := ParseUse(line); err == nil {
-			t.Errorf("%q: %+v", line, got)
-		}
+		got, err := ParseUse(line)
+		check.That(t, err != nil, "%q: %+v", line, got)
 	}
-	if c := UseCommand(time.Millisecond); c[len(c)-1] != "--loop=1" {
-		t.Errorf("%q", c)
-	}
+	c := UseCommand(time.Millisecond)
+	check.That(t, c[len(c)-1] == "--loop=1", "%q", c)
 }

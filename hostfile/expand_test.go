@@ -30,10 +30,9 @@ func TestHostlist(t *testing.T) {
 		t.Errorf("%s has %d hosts, %v", long, len(got), err)
 	}
 	for _, name := range []string{strings.Repeat("x", 254), "n[" + strings.Repeat("0", 254) + "1]"} {
-		if got, err := Hostlist("L", name); err == nil || !strings.Contains(err.Error(), "at most 253 characters") ||
-			got != nil {
-			t.Errorf("a long name: %d hosts, %v", len(got), err)
-		}
+		got, err := Hostlist("L", name)
+		check.That(t, err != nil && strings.Contains(err.Error(), "at most 253 characters") && got == nil,
+			"a long name: %d hosts, %v", len(got), err)
 	}
 }
 
@@ -41,9 +40,8 @@ func TestCounts(t *testing.T) {
 	for text, want := range map[string][]int{
 		"1": {1}, "2(x3),1": {2, 2, 2, 1}, "72(x2),36": {72, 72, 36}, "0,5": {0, 5}, "1(x1)": {1}, "010": {10},
 	} {
-		if got, err := Counts("C", text); err != nil || !slices.Equal(got, want) {
-			t.Errorf("%q is %v, %v; want %v", text, got, err, want)
-		}
+		got, err := Counts("C", text)
+		check.That(t, err == nil && slices.Equal(got, want), "%q is %v, %v; want %v", text, got, err, want)
 	}
 	for text, want := range map[string]string{
 		"": `C:1: expected numbers such as 2(x3),1`, "2,": `C:3: expected`, "x": `C:1: "x": expected`,
@@ -84,9 +82,8 @@ func TestHostlistAsSlurmExpandsIt(t *testing.T) {
 	for _, text := range append(lists, "n[08-11],m5", "n1-3", "r[1-2]n[01-02]", "a,a,b", "n[5]", "n[98-101,007]",
 		"n[0-300]") {
 		ours, err := Hostlist("L", text)
-		if want := theirs(text); err != nil || !slices.Equal(ours, want) {
-			t.Errorf("%q is %q, %v; scontrol has %q", text, ours, err, want)
-		}
+		want := theirs(text)
+		check.That(t, err == nil && slices.Equal(ours, want), "%q is %q, %v; scontrol has %q", text, ours, err, want)
 	}
 }
 

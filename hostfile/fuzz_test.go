@@ -92,9 +92,8 @@ func checkHosts(t *testing.T, hosts []Host) {
 			t.Fatalf("host name %q got through", h.Name)
 		}
 		must.That(t, user.MatchString(h.User), "user name %q got through", h.User)
-		if h.Slots < 1 || h.Slots > 65535 || h.Port < 0 || h.Port > 65535 || h.MaxSlots != 0 && h.MaxSlots < h.Slots {
-			t.Fatalf("numbers of %+v got through", h)
-		}
+		must.That(t, h.Slots >= 1 && h.Slots <= 65535 && h.Port >= 0 && h.Port <= 65535 &&
+			(h.MaxSlots == 0 || h.MaxSlots >= h.Slots), "numbers of %+v got through", h)
 	}
 	text := Format(hosts)
 	again, err := parse(text)

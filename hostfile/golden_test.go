@@ -17,8 +17,7 @@ import (
 // "-- name --" begins.
 func sections(t testing.TB, name string) (first string, parts map[string]string) {
 	t.Helper()
-	text, err := os.ReadFile(name)
-	must.OK(t, err)
+	text := must.Get(os.ReadFile(name))(t)
 	parts = map[string]string{}
 	at := ""
 	for line := range strings.SplitAfterSeq(string(text), "\n") {
@@ -114,8 +113,7 @@ func describe(a *Allocation, err error) string {
 
 // TestSourcesAreDocumented compares docs/hosts.md with the order of sources.
 func TestSourcesAreDocumented(t *testing.T) {
-	text, err := os.ReadFile("../docs/hosts.md")
-	must.OK(t, err)
+	text := must.Get(os.ReadFile("../docs/hosts.md"))(t)
 	rest := string(text)
 	var s sources
 	names := []string{"SLURM_JOB_NODELIST"}

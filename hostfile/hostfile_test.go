@@ -73,10 +73,9 @@ func TestParseReportsReadErrors(t *testing.T) {
 func TestParseList(t *testing.T) {
 	golden.Cases(t, "testdata/lists.txt", parsed(t, parseList))
 	long := strings.Repeat("a,", MaxBytes)
-	if hosts, err := parseList(long); err == nil || !strings.Contains(err.Error(), "-H: longer than 4 MiB") ||
-		hosts != nil {
-		t.Errorf("a long list: %v, %v", hosts, err)
-	}
+	hosts, err := parseList(long)
+	check.That(t, err != nil && strings.Contains(err.Error(), "-H: longer than 4 MiB") && hosts == nil,
+		"a long list: %v, %v", hosts, err)
 }
 
 func ExampleParse() {

@@ -15,10 +15,8 @@ const others = "a slots=4\nb.example.com slots=2\nu@c slots=2 port=22\nd slots=a
 
 func selected(t *testing.T, list string) ([]Host, error) {
 	t.Helper()
-	from, err := parse(others)
-	must.OK(t, err)
-	l, err := ParseList(list)
-	must.OK(t, err)
+	from := must.Get(parse(others))(t)
+	l := must.Get(ParseList(list))(t)
 	return l.Select(from, "the file")
 }
 
@@ -44,23 +42,20 @@ func TestSelectByFile(t *testing.T) {
 	}
 	from, _ := parse(others)
 	got, err := list.Select(from, "x")
-	if want := "a slots=4\nu@b.example.com slots=1 max_slots=1 gpus=2 port=2222\n"; err != nil || Format(got) != want {
-		t.Errorf("%s, %v", Format(got), err)
-	}
+	want := "a slots=4\nu@b.example.com slots=1 max_slots=1 gpus=2 port=2222\n"
+	check.That(t, err == nil && Format(got) == want, "%s, %v", Format(got), err)
 }
 
 func TestRelative(t *testing.T) {
 	for list, want := range map[string]bool{"a": false, "a,^a": false, "^a": true, "+n0": true, "a,+e": true} {
-		if l, err := ParseList(list); err != nil || l.Relative() != want {
-			t.Errorf("%q: %v, %v", list, l.Relative(), err)
-		}
+		l, err := ParseList(list)
+		check.That(t, err == nil && l.Relative() == want, "%q: %v, %v", list, l.Relative(), err)
 	}
 }
 
 // Choosing takes its time from how many hosts there are, not from its square.
 func TestSelectOfManyHosts(t *testing.T) {
-	list, err := ParseList("f[1-60000]:2")
-	must.OK(t, err)
+	list := must.Get(ParseList("f[1-60000]:2"))(t)
 	hosts, err := list.Hosts()
 	if err != nil || len(hosts) != 60000 {
 		t.Fatal(len(hosts), err)

@@ -128,9 +128,7 @@ func TestAuthByAgent(t *testing.T) {
 
 	files.write(t, s, "IdentityAgent "+socket, "IdentitiesOnly yes")
 	var auth *AuthError
-	if _, err := Dial(t.Context(), files.Config()); !errors.As(err, &auth) {
-		t.Errorf("IdentitiesOnly, but the agent's key was offered: %v", err)
-	}
+	check.Error(Dial(t.Context(), files.Config())).As(t, &auth, "IdentitiesOnly, but the agent's key was offered")
 	writeFile(t, files.identity+".pub", publicLine(signer))
 	os.Remove(files.identity)
 	dialTest(t, files) // the file names the agent's key
@@ -228,9 +226,7 @@ func certified(t *testing.T) (s *server, files *clientFiles, line string) {
 func TestAuthByCertificate(t *testing.T) {
 	s, files, line := certified(t)
 	var auth *AuthError
-	if _, err := Dial(t.Context(), files.Config()); !errors.As(err, &auth) {
-		t.Errorf("without the certificate: %v", err)
-	}
+	check.Error(Dial(t.Context(), files.Config())).As(t, &auth, "without the certificate")
 	named := filepath.Join(t.TempDir(), "issued today.pub")
 	writeFile(t, named, line)
 	files.write(t, s, `CertificateFile "`+named+`"`)
@@ -254,11 +250,9 @@ func TestNoSHA1(t *testing.T) {
 		check.That(t, !strings.Contains(all, word), "%s is in %s", word, all)
 	}
 	supported := xssh.SupportedAlgorithms().Ciphers
-	if ciphers(supported, true)[0] != xssh.CipherAES128GCM ||
-		ciphers(supported, false)[0] != xssh.CipherChaCha20Poly1305 ||
-		len(ciphers(supported, false)) != len(supported) {
-		t.Errorf("ciphers %v, %v", ciphers(supported, true), ciphers(supported, false))
-	}
+	check.That(t, ciphers(supported, true)[0] == xssh.CipherAES128GCM &&
+		ciphers(supported, false)[0] == xssh.CipherChaCha20Poly1305 && len(ciphers(supported, false)) == len(supported),
+		"ciphers %v, %v", ciphers(supported, true), ciphers(supported, false))
 }
 
 // noTicket is a GSSAPI that lets nobody in.

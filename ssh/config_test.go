@@ -94,9 +94,8 @@ func TestMergeDefaults(t *testing.T) {
 		"got %+v", s)
 	check.That(t, len(s.identityFiles) != 0 && s.identityFiles[0] == (identityFile{"/home/me/.ssh/id_rsa", false}),
 		"identity files %v", s.identityFiles)
-	if !reflect.DeepEqual(s.userKnownHosts, []string{"/home/me/.ssh/known_hosts", "/home/me/.ssh/known_hosts2"}) {
-		t.Errorf("known_hosts files %v", s.userKnownHosts)
-	}
+	check.That(t, reflect.DeepEqual(s.userKnownHosts, []string{"/home/me/.ssh/known_hosts",
+		"/home/me/.ssh/known_hosts2"}), "known_hosts files %v", s.userKnownHosts)
 }
 
 func TestMergeOverridesAndVariants(t *testing.T) {
@@ -112,19 +111,16 @@ func TestMergeOverridesAndVariants(t *testing.T) {
 		s.acceptNew && s.hostname == "n.example.org",
 		"got %+v, %v", s, err)
 	for host, name := range map[string]string{"fe80::1%hsn0": "", "n": "hostname fe80::1%hsn0"} {
-		if s, err := (Config{Host: host}).merge(lookup(name), testMachine()); err != nil ||
-			s.hostname != "fe80::1%hsn0" || s.address() != "[fe80::1%hsn0]:22" {
-			t.Errorf("%s, %q: %+v, %v", host, name, s, err)
-		}
+		s, err := (Config{Host: host}).merge(lookup(name), testMachine())
+		check.That(t, err == nil && s.hostname == "fe80::1%hsn0" && s.address() == "[fe80::1%hsn0]:22",
+			"%s, %q: %+v, %v", host, name, s, err)
 	}
 	s, err = Config{Host: "n"}.merge(lookup("identityagent $KEYS", "connecttimeout 2m",
 		"stricthostkeychecking accept-new"), testMachine())
 	check.That(t, err == nil && s.agent == "/keys" && s.connectTimeout == 2*time.Minute && s.acceptNew,
 		"got %+v, %v", s, err)
 	for _, bad := range []string{"port 0", "port x", "hostname a;b", "user -x"} {
-		if _, err := (Config{Host: "n"}).merge(lookup(bad), testMachine()); err == nil {
-			t.Errorf("%q is taken", bad)
-		}
+		check.Error((Config{Host: "n"}).merge(lookup(bad), testMachine())).Any(t, bad, "is taken")
 	}
 }
 
@@ -134,9 +130,8 @@ func TestHostileNames(t *testing.T) {
 		_, err := Dial(t.Context(), Config{Host: word})
 		var config *ConfigError
 		check.That(t, errors.As(err, &config), "host %q gives %v", word, err)
-		if _, err := Dial(t.Context(), Config{Host: "h", User: word}); word != "" && !errors.As(err, &config) {
-			t.Errorf("user %q gives %v", word, err)
-		}
+		_, err = Dial(t.Context(), Config{Host: "h", User: word})
+		check.That(t, word == "" || errors.As(err, &config), "user %q gives %v", word, err)
 	}
 	for _, word := range []string{"node-1.example.org", "10.0.0.1", "fe80::1%eth0", "me@site", "a_b"} {
 		check.OK(t, checkWord("host", word))
@@ -239,9 +234,7 @@ func TestSplitHop(t *testing.T) {
 		check.That(t, err == nil && reflect.DeepEqual([]any{user, host, port}, want),
 			"%s: %s %s %d, %v", hop, user, host, port, err)
 	}
-	if _, _, _, err := splitHop("gate:x"); err == nil {
-		t.Error("port x is taken")
-	}
+	check.Error(splitHop("gate:x")).Any(t, "port x is taken")
 }
 
 // A command of a Match exec that hangs (nc to a bastion that is not there) outlives ssh -G, and has
@@ -254,9 +247,7 @@ func TestHangingMatchExec(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	began := time.Now()
-	if _, err := config.Ask(ctx, "--", "f1"); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("%v", err)
-	}
+	check.Error(config.Ask(ctx, "--", "f1")).Is(t, context.DeadlineExceeded)
 	if took := time.Since(began); took > 6*time.Second { // the goal is 1.2 s
 		t.Errorf("took %v", took)
 	}
@@ -305,7 +296,6 @@ func TestIPv6AddressWithUserAndPort(t *testing.T) {
 		ConfigFile: files.config,
 	}))(t)
 	defer c.Close()
-	if got := mustRun(t, c, "echo", "six"); got != "six" || user != "ada" {
-		t.Errorf("%q for user %q", got, user)
-	}
+	got := mustRun(t, c, "echo", "six")
+	check.That(t, got == "six" && user == "ada", "%q for user %q", got, user)
 }

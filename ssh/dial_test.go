@@ -71,8 +71,7 @@ func fullListener(t *testing.T) int {
 	t.Helper()
 	fd := must.Get(unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0))(t)
 	t.Cleanup(func() { unix.Close(fd) })
-	must.OK(t, errors.Join(unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}),
-		unix.Listen(fd, 0)))
+	must.OK(t, errors.Join(unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}), unix.Listen(fd, 0)))
 	name := must.Get(unix.Getsockname(fd))(t)
 	port := name.(*unix.SockaddrInet4).Port
 	for range 10 {
@@ -137,9 +136,8 @@ func TestDialCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	go func() { <-stalled; cancel(cause) }()
 	within(t, hangLimit, "Dial", func() {
-		if _, err := Dial(ctx, files.Config()); !errors.Is(err, cause) {
-			t.Errorf("err is %v", err)
-		}
+		_, err := Dial(ctx, files.Config())
+		check.That(t, errors.Is(err, cause), "err is %v", err)
 	})
 }
 

@@ -26,10 +26,9 @@ func TestUnresolvedErrors(t *testing.T) {
 		{errLookup, "n: looking its address up: name servers: no answer in time", "/etc/resolv.conf", false},
 	} {
 		var unresolved *UnresolvedError
-		if err := dialError(target, tc.err); !errors.As(err, &unresolved) || err.Error() != tc.says ||
-			unresolved.Temporary() != tc.again || !strings.Contains(unresolved.Hint(), tc.hint) {
-			t.Errorf("%v: %v", tc.err, err)
-		}
+		err := dialError(target, tc.err)
+		check.That(t, errors.As(err, &unresolved) && err.Error() == tc.says && unresolved.Temporary() == tc.again &&
+			strings.Contains(unresolved.Hint(), tc.hint), "%v: %v", tc.err, err)
 	}
 }
 
@@ -65,10 +64,8 @@ func TestBusyServers(t *testing.T) {
 		{"", io.ErrUnexpectedEOF, false}, // a proxy command's words
 	} {
 		e := &HandshakeError{Target{"h", "h:22"}, PhaseBanner, tc.said, tc.err}
-		if e.Temporary() != tc.want || strings.Contains(e.Hint(), "MaxStartups") != (tc.want ||
-			tc.err == io.ErrUnexpectedEOF) {
-			t.Errorf("%v: %v, hint %q", e, e.Temporary(), e.Hint())
-		}
+		check.That(t, e.Temporary() == tc.want && strings.Contains(e.Hint(), "MaxStartups") == (tc.want ||
+			tc.err == io.ErrUnexpectedEOF), "%v: %v, hint %q", e, e.Temporary(), e.Hint())
 	}
 	err := dialError(Target{"h", "h:22"}, &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", unix.ECONNRESET)})
 	var dropped *HandshakeError
@@ -81,9 +78,8 @@ func TestTargetsNameAHostOnce(t *testing.T) {
 		{"f1", ""}:                  "f1",
 		{"fe80::1", "[fe80::1]:22"}: "fe80::1",
 	} {
-		if got := target.String(); got != want {
-			t.Errorf("%#v: %q", target, got)
-		}
+		got := target.String()
+		check.That(t, got == want, "%#v: %q", target, got)
 	}
 }
 

@@ -88,8 +88,7 @@ func TestHostKeysAreJudgedAsByOpenSSH(t *testing.T) {
 	revocationList := func(name string, args ...string) string {
 		t.Helper()
 		path := filepath.Join(dir, name)
-		must.Run(t, exec.Command("ssh-keygen", append([]string{"-q", "-k", "-f", path},
-			args...)...))
+		must.Run(t, exec.Command("ssh-keygen", append([]string{"-q", "-k", "-f", path}, args...)...))
 		return path
 	}
 	hostFile := file("host.pub", host)

@@ -63,11 +63,10 @@ func TestChangedHostKey(t *testing.T) {
 		_, err := Dial(t.Context(), config)
 		var changed *ChangedHostKeyError
 		must.That(t, errors.As(err, &changed), "err is %v", err)
-		if len(changed.Known) != 1 || changed.Known[0].Fingerprint != xssh.FingerprintSHA256(old.PublicKey()) ||
-			changed.Known[0].Place != (Place{files.known, 2}) ||
-			changed.Key.Fingerprint == changed.Known[0].Fingerprint {
-			t.Errorf("got %+v", changed)
-		}
+		check.That(t, len(changed.Known) == 1 &&
+			changed.Known[0].Fingerprint == xssh.FingerprintSHA256(old.PublicKey()) &&
+			changed.Known[0].Place == (Place{files.known, 2}) &&
+			changed.Key.Fingerprint != changed.Known[0].Fingerprint, "got %+v", changed)
 		assertHint(t, err, "sed -i 2d "+files.known)
 	}
 }
@@ -109,10 +108,8 @@ func TestAcceptNew(t *testing.T) {
 	files.write(t, s, "StrictHostKeyChecking accept-new", "UserKnownHostsFile "+
 		filepath.Join(files.dir, "new", "known"))
 	dialTest(t, files)
-	if text, err := os.ReadFile(filepath.Join(files.dir, "new", "known")); err != nil ||
-		!strings.Contains(string(text), name) {
-		t.Errorf("%v: %s", err, text)
-	}
+	text, err := os.ReadFile(filepath.Join(files.dir, "new", "known"))
+	check.That(t, err == nil && strings.Contains(string(text), name), "%v: %s", err, text)
 }
 
 // A key is learned through no link that another user has put in the place of the file.
@@ -133,20 +130,16 @@ func TestKeysAreLearnedThroughNoLinkOfOthers(t *testing.T) {
 func TestKnownHostsAreReadOnce(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "known_hosts")
 	var r Resolver
-	if _, err := r.knownHosts(file); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("no file: %v", err)
-	}
+	check.Error(r.knownHosts(file)).Is(t, os.ErrNotExist, "no file")
 	line := "f1 " + publicLine(newSigner(t))
 	writeFile(t, file, line)
 	first, err := r.knownHosts(file)
 	must.That(t, err == nil && len(first.Of("f1")) == 1, "%+v, %v", first, err)
-	if again, err := r.knownHosts(file); err != nil || again != first {
-		t.Errorf("it was read again, or %v", err)
-	}
+	again, err := r.knownHosts(file)
+	check.That(t, err == nil && again == first, "it was read again, or %v", err)
 	writeFile(t, file, line+"f2 "+publicLine(newSigner(t)))
-	if more, err := r.knownHosts(file); err != nil || len(more.Of("f2")) != 1 {
-		t.Errorf("after a change: %+v, %v", more, err)
-	}
+	more, err := r.knownHosts(file)
+	check.That(t, err == nil && len(more.Of("f2")) == 1, "after a change: %+v, %v", more, err)
 }
 
 func TestLockedKnownHosts(t *testing.T) {

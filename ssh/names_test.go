@@ -6,15 +6,15 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
 func TestKnownNames(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("HOME", home)
-	if names := KnownNames(""); len(names) > 0 {
-		t.Errorf("an empty home: %q", names)
-	}
+	names := KnownNames("")
+	check.That(t, len(names) == 0, "an empty home: %q", names)
 	for name, text := range map[string]string{
 		".ssh/config": "Host f1 f2 *.lab !f9\n  HostName 10.0.0.1\nhost=gpu1\nInclude more/*\nInclude " +
 			"~/extra\nInclude config\n",
@@ -30,13 +30,11 @@ func TestKnownNames(t *testing.T) {
 	}
 	known := []string{"10.0.0.7", "f1", "k1", "p1"}
 	want := append(slices.Clone(known), "f2", "gpu1", "m1", "x1", "x2")
-	if got := KnownNames(""); !slices.Equal(got, sorted(want)) {
-		t.Errorf("got %q, want %q", got, sorted(want))
-	}
+	got := KnownNames("")
+	check.That(t, slices.Equal(got, sorted(want)), "got %q, want %q", got, sorted(want))
 	want = append(slices.Clone(known), "only")
-	if got := KnownNames(filepath.Join(home, "other")); !slices.Equal(got, sorted(want)) {
-		t.Errorf("got %q, want %q", got, sorted(want))
-	}
+	got = KnownNames(filepath.Join(home, "other"))
+	check.That(t, slices.Equal(got, sorted(want)), "got %q, want %q", got, sorted(want))
 }
 
 func sorted(names []string) []string {

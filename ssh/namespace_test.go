@@ -26,9 +26,8 @@ func inside(t *testing.T, specs ...lab.Spec) (config string, ok bool) {
 	c := lab.MustNamespaces(t, specs...)
 	cmd := c.Command(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
 	cmd.Env = append(os.Environ(), insideEnv+"="+c.ConfigFile)
-	if out, err := cmd.CombinedOutput(); err != nil || !bytes.Contains(out, []byte("--- PASS: "+t.Name())) {
-		t.Errorf("inside: %v\n%s", err, out)
-	}
+	out, err := cmd.CombinedOutput()
+	check.That(t, err == nil && bytes.Contains(out, []byte("--- PASS: "+t.Name())), "inside: %v\n%s", err, out)
 	return "", false
 }
 
@@ -63,9 +62,8 @@ func TestOpenSSHLoginShells(t *testing.T) {
 			defer c.Close()
 			words := nasty()
 			out := mustRun(t, c, append([]string{"/usr/bin/printf", `<%s>`}, words...)...)
-			if want := "<" + strings.Join(words, "><") + ">"; !strings.HasSuffix(out, want) {
-				t.Errorf("got  %q\nwant %q", out, want)
-			}
+			want := "<" + strings.Join(words, "><") + ">"
+			check.That(t, strings.HasSuffix(out, want), "got  %q\nwant %q", out, want)
 			program := ".cache/gorun/it is/program"
 			must.OK(t, c.Put(t.Context(), program, 0o700, strings.NewReader("#!/bin/sh\necho $PWD\n")))
 			home := mustRun(t, c, program)

@@ -27,9 +27,8 @@ func labDial(t *testing.T, c *lab.Cluster, host string) *Client {
 func mustRun(t *testing.T, c *Client, argv ...string) string {
 	t.Helper()
 	var out, said bytes.Buffer
-	if err := c.Run(t.Context(), argv, nil, &out, &said); err != nil {
-		t.Fatalf("%q: %v: %s", argv, err, said.String())
-	}
+	err := c.Run(t.Context(), argv, nil, &out, &said)
+	must.That(t, err == nil, "%q: %v: %s", argv, err, said.String())
 	return strings.TrimSpace(out.String())
 }
 
@@ -51,9 +50,8 @@ func TestOpenSSHRunAndPut(t *testing.T) {
 			must.OK(t, c.Put(t.Context(), file, 0o755, strings.NewReader(text)))
 		}
 		check.Equal(t, mustRun(t, c, file), "two", h.Name, "the program says")
-		if list, _ := os.ReadDir(filepath.Dir(file)); len(list) != 1 {
-			t.Errorf("%s: left are %v", h.Name, list)
-		}
+		list, _ := os.ReadDir(filepath.Dir(file))
+		check.That(t, len(list) == 1, "%s: left are %v", h.Name, list)
 		check.Equal(t, c.RemoteAddr().String(), fmt.Sprintf("%s:%d", h.Addr, h.Port), h.Name, "is at")
 	}
 }

@@ -63,9 +63,8 @@ func TestPutReplaces(t *testing.T) {
 			old := must.Get(os.Open(path))(t)
 			defer old.Close()
 			must.OK(t, c.Put(t.Context(), "f", 0o600, strings.NewReader("new")))
-			if text, _ := os.ReadFile(path); string(text) != "new" {
-				t.Errorf("the file holds %q", text)
-			}
+			text, _ := os.ReadFile(path)
+			check.Equal(t, string(text), "new", "the file holds")
 			if text, _ := io.ReadAll(old); string(text) != "a longer old text" {
 				t.Errorf("who had the old file open reads %q", text)
 			}
@@ -81,9 +80,7 @@ func TestPutFailsWhole(t *testing.T) {
 			broken := errors.New("source went away")
 			err := c.Put(t.Context(), "f", 0o600, io.MultiReader(strings.NewReader("half"), brokenReader{broken}))
 			check.That(t, err != nil, "no error for a broken source")
-			if _, err := os.Stat(filepath.Join(s.home, "f")); err == nil {
-				t.Error("half a file appeared")
-			}
+			check.Error(os.Stat(filepath.Join(s.home, "f"))).Any(t, "half a file appeared")
 			assertNoTemp(t, s.home)
 
 			writeFile(t, filepath.Join(s.home, "file"), "")
@@ -92,9 +89,8 @@ func TestPutFailsWhole(t *testing.T) {
 				err := c.Put(t.Context(), name, 0o600, strings.NewReader("x"))
 				check.That(t, err != nil && strings.Contains(err.Error(), "h (127.0.0.1:"), "Put to %q: %v", name, err)
 			}
-			if list, _ := os.ReadDir(filepath.Join(s.home, "dir")); len(list) > 0 {
-				t.Errorf("the file went into the directory of its name: %v", list)
-			}
+			list, _ := os.ReadDir(filepath.Join(s.home, "dir"))
+			check.That(t, len(list) == 0, "the file went into the directory of its name: %v", list)
 			assertNoTemp(t, s.home)
 		})
 	}
@@ -130,9 +126,8 @@ func TestPutEndsWithContext(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			endless := readerFunc(func(p []byte) (int, error) { cancel(); return len(p), nil })
 			within(t, hangLimit, "Put", func() {
-				if err := c.Put(ctx, "f", 0o600, endless); !errors.Is(err, context.Canceled) {
-					t.Errorf("err is %v", err)
-				}
+				err := c.Put(ctx, "f", 0o600, endless)
+				check.That(t, errors.Is(err, context.Canceled), "err is %v", err)
 			})
 		})
 	}

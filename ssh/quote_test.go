@@ -31,9 +31,8 @@ func TestQuote(t *testing.T) {
 		check.That(t, err == nil && got == test.want, "quote(%q) is %s, want %s: %v", test.argv, got, test.want, err)
 	}
 	for _, bad := range [][]string{nil, {"a\x00b"}} {
-		if got, err := Quote(bad); err == nil {
-			t.Errorf("quote(%q) is %s, want an error", bad, got)
-		}
+		got, err := Quote(bad)
+		check.That(t, err != nil, "quote(%q) is %s, want an error", bad, got)
 	}
 }
 
@@ -159,9 +158,8 @@ func FuzzQuote(f *testing.F) {
 			return
 		}
 		for _, rule := range []func(string) (string, string, error){posixQuotes, strictQuotes} {
-			if got, err := split(line, rule); err != nil || !slices.Equal(got, argv) {
-				t.Errorf("%s splits into %q, want %q: %v", line, got, argv, err)
-			}
+			got, err := split(line, rule)
+			check.That(t, err == nil && slices.Equal(got, argv), "%s splits into %q, want %q: %v", line, got, argv, err)
 		}
 	})
 }

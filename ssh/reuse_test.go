@@ -35,9 +35,8 @@ func TestIdentityOfAWay(t *testing.T) {
 	check.That(t, identity(same) == first, "the same way has another identity")
 	seen := map[string]string{first: "the first"}
 	add := func(name, id string) {
-		if before, known := seen[id]; known {
-			t.Errorf("%s has the identity of %s", name, before)
-		}
+		before, known := seen[id]
+		check.That(t, !known, "%s has the identity of %s", name, before)
 		seen[id] = name
 	}
 	for name, change := range map[string]func(*Config){
@@ -64,9 +63,7 @@ func TestIdentityOfAWay(t *testing.T) {
 	must.OK(t, os.Remove(f.identity))
 	writeKey(t, f.identity)
 	add("new key in the file", identity(base))
-	if _, err := Identity(t.Context(), Config{Host: "-oProxyCommand=x"}); err == nil {
-		t.Error("an option is a host")
-	}
+	check.Error(Identity(t.Context(), Config{Host: "-oProxyCommand=x"})).Any(t, "an option is a host")
 }
 
 func TestHostKeyIsCheckedAgain(t *testing.T) {
@@ -74,24 +71,19 @@ func TestHostKeyIsCheckedAgain(t *testing.T) {
 	c := dialTest(t, f)
 	check.OK(t, CheckHostKey(t.Context(), f.Config(), c.HostKey()), "the host's key")
 	var changed *ChangedHostKeyError
-	if err := CheckHostKey(t.Context(), f.Config(), newSigner(t).PublicKey().Marshal()); !errors.As(err, &changed) {
-		t.Errorf("another key: %v", err)
-	}
+	check.Error(CheckHostKey(t.Context(), f.Config(), newSigner(t).PublicKey().Marshal())).As(t, &changed,
+		"another key")
 	check.That(t, CheckHostKey(t.Context(), f.Config(), []byte("no key")) != nil, "no key at all is trusted")
 	known := must.Get(os.ReadFile(f.known))(t)
 	var unknown *UnknownHostKeyError
 	writeFile(t, f.known, "")
 	accepting := f.Config()
 	accepting.AcceptNew = true
-	if err := CheckHostKey(t.Context(), accepting, c.HostKey()); !errors.As(err, &unknown) {
-		t.Errorf("a key that is not known any more: %v", err)
-	}
+	check.Error(CheckHostKey(t.Context(), accepting, c.HostKey())).As(t, &unknown, "a key that is not known any more")
 	var revoked *RevokedHostKeyError
 	writeFile(t, f.known, strings.TrimSpace(string(known))+"\n@revoked * "+
 		string(bytes.SplitN(known, []byte(" "), 2)[1]))
-	if err := CheckHostKey(t.Context(), f.Config(), c.HostKey()); !errors.As(err, &revoked) {
-		t.Errorf("a key that was revoked: %v", err)
-	}
+	check.Error(CheckHostKey(t.Context(), f.Config(), c.HostKey())).As(t, &revoked, "a key that was revoked")
 }
 
 func TestPing(t *testing.T) {
@@ -107,13 +99,10 @@ func TestPing(t *testing.T) {
 	ended, cancel := context.WithCancelCause(t.Context())
 	enough := errors.New("enough")
 	cancel(enough)
-	if err := c.Ping(ended); err != nil && !errors.Is(err, enough) {
-		t.Errorf("a ping that is not wanted: %v", err)
-	}
+	err := c.Ping(ended)
+	check.That(t, err == nil || errors.Is(err, enough), "a ping that is not wanted: %v", err)
 	(<-linked).Close()
 	<-c.Done()
 	var lost *LostError
-	if err := c.Ping(t.Context()); !errors.As(err, &lost) {
-		t.Errorf("after the end: %v", err)
-	}
+	check.Error(c.Ping(t.Context())).As(t, &lost, "after the end")
 }

@@ -57,10 +57,8 @@ func TestRunMovesMuchOnBothStreams(t *testing.T) {
 	check.That(t, err == nil && stdout.n == size && stderr.n == size,
 		"%d and %d bytes, want %d: %v", stdout.n, stderr.n, size, err)
 	var echo sumWriter
-	if err := c.Run(t.Context(), []string{"cat"}, io.LimitReader(zeros{}, size), &echo, nil); err != nil ||
-		echo.n != size {
-		t.Errorf("cat gave %d bytes, want %d: %v", echo.n, size, err)
-	}
+	err = c.Run(t.Context(), []string{"cat"}, io.LimitReader(zeros{}, size), &echo, nil)
+	check.That(t, err == nil && echo.n == size, "cat gave %d bytes, want %d: %v", echo.n, size, err)
 }
 
 type sumWriter struct{ n int }
@@ -84,9 +82,8 @@ func TestRunEndsWithContext(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	up := writerFunc(func(p []byte) (int, error) { cancel(cause); return len(p), nil })
 	within(t, hangLimit, "Run", func() {
-		if err := c.Run(ctx, []string{"wait"}, blocked{t}, up, nil); !errors.Is(err, cause) {
-			t.Errorf("err is %v, want the cause", err)
-		}
+		err := c.Run(ctx, []string{"wait"}, blocked{t}, up, nil)
+		check.That(t, errors.Is(err, cause), "err is %v, want the cause", err)
 	})
 }
 
@@ -104,13 +101,11 @@ func TestConnectionOutlivesCancelledRun(t *testing.T) {
 	c := dialTest(t, files)
 	ctx, cancel := context.WithCancel(t.Context())
 	up := writerFunc(func(p []byte) (int, error) { cancel(); return len(p), nil })
-	if err := c.Run(ctx, sh("echo up; exec cat"), blocked{t}, up, nil); !errors.Is(err, context.Canceled) {
-		t.Errorf("err is %v", err)
-	}
+	err := c.Run(ctx, sh("echo up; exec cat"), blocked{t}, up, nil)
+	check.That(t, errors.Is(err, context.Canceled), "err is %v", err)
 	var out bytes.Buffer
-	if err := c.Run(t.Context(), []string{"echo", "again"}, nil, &out, nil); err != nil || out.String() != "again\n" {
-		t.Errorf("%q, %v", out.String(), err)
-	}
+	err = c.Run(t.Context(), []string{"echo", "again"}, nil, &out, nil)
+	check.That(t, err == nil && out.String() == "again\n", "%q, %v", out.String(), err)
 }
 
 func TestRunDoesNotWaitForWhatACommandLeaves(t *testing.T) {
@@ -125,9 +120,8 @@ func TestRunDoesNotWaitForWhatACommandLeaves(t *testing.T) {
 	c := dialTest(t, files)
 	var out bytes.Buffer
 	within(t, 3*drainTime, "Run", func() {
-		if err := c.Run(t.Context(), []string{"daemon"}, blocked{t}, &out, nil); err != nil || out.String() != "out" {
-			t.Errorf("%q, %v", out.String(), err)
-		}
+		err := c.Run(t.Context(), []string{"daemon"}, blocked{t}, &out, nil)
+		check.That(t, err == nil && out.String() == "out", "%q, %v", out.String(), err)
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -93,10 +94,9 @@ func TestServersWordsAreQuoted(t *testing.T) {
 				r.serve()
 			})
 			must.That(t, err != nil && strings.Contains(err.Error(), tc.want), "%v\nwant %s", err, tc.want)
-			if text := err.Error(); !strings.HasPrefix(text, "h: ") || strings.ContainsRune(text, 0x1b) ||
-				len(text) > 2*maxText {
-				t.Errorf("not fit for a terminal: %q", text)
-			}
+			text := err.Error()
+			check.That(t, strings.HasPrefix(text, "h: ") && !strings.ContainsRune(text, 0x1b) && len(text) <= 2*maxText,
+				"not fit for a terminal: %q", text)
 		})
 	}
 }

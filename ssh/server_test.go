@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/pkg/sftp"
 	xssh "golang.org/x/crypto/ssh"
@@ -83,10 +84,7 @@ func startServer(t testing.TB, options ...func(*server)) (*server, *clientFiles)
 	for _, option := range options {
 		option(s)
 	}
-	var err error
-	if s.listen, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
-		t.Fatal(err)
-	}
+	s.listen = must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	s.done.Go(s.serve)
 	t.Cleanup(s.close)
 	files.write(t, s)
@@ -336,9 +334,8 @@ func within(t testing.TB, d time.Duration, what string, f func()) {
 	t.Helper()
 	start := time.Now()
 	f()
-	if took := time.Since(start); took > d {
-		t.Errorf("%s took %v, want %v at most", what, took, d)
-	}
+	took := time.Since(start)
+	check.That(t, took <= d, "%s took %v, want %v at most", what, took, d)
 }
 
 func timeout(t testing.TB, d time.Duration) context.Context {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // An abandoned open of a session leaves the connection, and the sessions on it, intact.
@@ -71,9 +72,8 @@ func TestAbandonedSessionLeavesTheConnection(t *testing.T) {
 					t.Fatalf("the server has %d sessions, and only one is wanted", s.count())
 				}
 			}
-			if _, err := os.Stat(filepath.Join(s.home, "ran")); tc.asked && err == nil {
-				t.Error("the command was run after all")
-			}
+			_, err = os.Stat(filepath.Join(s.home, "ran"))
+			check.That(t, !tc.asked || err != nil, "the command was run after all")
 			c.sessionTimeout = sessionTimeout
 			check.OK(t, c.Run(t.Context(), []string{"true"}, nil, nil, nil))
 			echo("after")
@@ -101,12 +101,10 @@ func echoing(t *testing.T, c *Client) (echo func(string), ended <-chan error) {
 			feed.Close()
 			return
 		}
-		if _, err := io.WriteString(feed, line+"\n"); err != nil {
-			t.Fatalf("%s: %v", line, err)
-		}
-		if got, err := lines.ReadString('\n'); err != nil || got != line+"\n" {
-			t.Fatalf("%q came back for %q, %v", got, line, err)
-		}
+		_, err := io.WriteString(feed, line+"\n")
+		must.OK(t, err, line)
+		got, err := lines.ReadString('\n')
+		must.That(t, err == nil && got == line+"\n", "%q came back for %q, %v", got, line, err)
 	}, over
 }
 

@@ -49,10 +49,9 @@ func TestDrivers(t *testing.T) {
 			if took := time.Since(began); took > 20*time.Second { // the goal is 5 s
 				t.Errorf("it took %v", took)
 			}
-			if all := strings.Join(got.Warnings, "\n"); err != nil || (all == "") != (tt.warning == "") ||
-				!strings.Contains(all, tt.warning) || len(got.Devices) != 2 {
-				t.Fatalf("%+v, %v", got, err)
-			}
+			all := strings.Join(got.Warnings, "\n")
+			must.That(t, err == nil && (all == "") == (tt.warning == "") && strings.Contains(all, tt.warning) &&
+				len(got.Devices) == 2, "%+v, %v", got, err)
 			want := gpu.Device{
 				Index:       1,
 				Minor:       1,
@@ -97,7 +96,6 @@ func BenchmarkInventory(b *testing.B) {
 
 func build(t testing.TB, argv ...string) {
 	t.Helper()
-	if out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %v\n%s", argv, err, out)
-	}
+	out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput()
+	must.That(t, err == nil, "%v: %v\n%s", argv, err, out)
 }

@@ -21,9 +21,8 @@ func TestRunPrintsTheInventory(t *testing.T) {
 		t.Errorf("code %d, stderr %q", code, &stderr)
 	}
 	var inv gpu.Inventory
-	if err := json.Unmarshal(stdout.Bytes(), &inv); err != nil || !reflect.DeepEqual(inv.Devices, devices) {
-		t.Errorf("printed %s (%v)", &stdout, err)
-	}
+	err := json.Unmarshal(stdout.Bytes(), &inv)
+	check.That(t, err == nil && reflect.DeepEqual(inv.Devices, devices), "printed %s (%v)", &stdout, err)
 }
 
 func TestRunWithoutADriver(t *testing.T) {

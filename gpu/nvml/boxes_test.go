@@ -175,8 +175,7 @@ func TestFurnishedBoxes(t *testing.T) {
 // A driver may lack any function, and a device refuse any: the mock panics where it is asked all
 // the same, and the process would end.
 func TestAnyFunctionMayBeMissing(t *testing.T) {
-	whole, err := list(furnish(dgxa100.New(), 12, "1g.5gb"), false)
-	must.OK(t, err)
+	whole := must.Get(list(furnish(dgxa100.New(), 12, "1g.5gb"), false))(t)
 	for _, function := range newer() {
 		for _, missing := range []bool{true, false} {
 			s := furnish(dgxa100.New(), 12, "1g.5gb")
@@ -226,10 +225,9 @@ func TestGPUsOfOthers(t *testing.T) {
 	devices, err := list(s, false)
 	must.That(t, err == nil && len(devices) == 2, "%+v, %v", devices, err)
 	for i, d := range devices {
-		if want := []string{"0000:12:00.0", "0000:15:00.0"}[i]; d.Index != i || d.BusID != want ||
-			!reflect.DeepEqual(d.NVLinks, map[int]int{1 - i: 12}) || d.Paths[1-i] != gpu.System {
-			t.Errorf("device %d is %+v, want %s", i, d, want)
-		}
+		want := []string{"0000:12:00.0", "0000:15:00.0"}[i]
+		check.That(t, d.Index == i && d.BusID == want && reflect.DeepEqual(d.NVLinks, map[int]int{1 - i: 12}) &&
+			d.Paths[1-i] == gpu.System, "device %d is %+v, want %s", i, d, want)
 	}
 }
 

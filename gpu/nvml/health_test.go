@@ -111,8 +111,7 @@ func plant(s *server.Server) {
 
 func health(t *testing.T, s *server.Server) (all []gpu.Health) {
 	t.Helper()
-	devices, err := list(s, true)
-	must.OK(t, err)
+	devices := must.Get(list(s, true))(t)
 	for _, d := range devices {
 		must.That(t, d.Health != nil, "GPU %d: no health", d.Index)
 		all = append(all, *d.Health)
@@ -127,10 +126,8 @@ func TestHealthOfBoxes(t *testing.T) {
 	} {
 		s := attended()
 		change(s)
-		devices, err := list(s, true)
-		must.OK(t, err)
-		text, err := json.Marshal(gpu.Inventory{Devices: devices})
-		must.OK(t, err)
+		devices := must.Get(list(s, true))(t)
+		text := must.Get(json.Marshal(gpu.Inventory{Devices: devices}))(t)
 		golden.File(t, name, strings.ReplaceAll(string(text), `{"index"`, "\n"+`{"index"`)+"\n") // a GPU a line
 	}
 }
@@ -138,8 +135,7 @@ func TestHealthOfBoxes(t *testing.T) {
 func TestHealthIsAskedForOnlyOnRequest(t *testing.T) {
 	s := attended()
 	s.LookupSymbolFunc = lacking(ofHealth()...).LookupSymbolFunc
-	devices, err := list(s, false)
-	must.OK(t, err)
+	devices := must.Get(list(s, false))(t)
 	for i, d := range devices {
 		check.That(t, d.Health == nil, "GPU %d has %+v", i, d.Health)
 	}

@@ -88,9 +88,8 @@ func TestListOfAnOldDriver(t *testing.T) {
 		{Index: 1, Minor: -1, BusID: "0000:3b:00.0", NUMANode: -1, Utilization: -1},
 	}
 	check.That(t, err == nil && reflect.DeepEqual(got, want), "list = %+v, %v\nwant %+v", got, err, want)
-	if got, err := list(box(t), false); err != nil || len(got) != 0 {
-		t.Errorf("list of an empty box = %#v, %v", got, err)
-	}
+	got, err = list(box(t), false)
+	check.That(t, err == nil && len(got) == 0, "list of an empty box = %#v, %v", got, err)
 }
 
 func TestListErrors(t *testing.T) {
@@ -121,7 +120,5 @@ func TestListErrors(t *testing.T) {
 				"list = %v, %v\nwant %q", devices, err, tt.want)
 		})
 	}
-	if _, err := list(noCount, false); !errors.Is(err, nvml.ERROR_GPU_IS_LOST) {
-		t.Errorf("the driver's own error is not in %v", err)
-	}
+	check.Error(list(noCount, false)).Is(t, nvml.ERROR_GPU_IS_LOST, "the driver's own error is not in")
 }

@@ -37,9 +37,8 @@ func TestDoubtfulFilesAreForSSH(t *testing.T) {
 			}
 			must.OK(t, err)
 			c.files = c.files[:1] // without the machine's
-			if _, err := c.Values("f1"); (err == nil) != (sure && mode == 0o600) {
-				t.Errorf("%q with mode %o: %v", text, mode, err)
-			}
+			_, err = c.Values("f1")
+			check.That(t, (err == nil) == (sure && mode == 0o600), "%q with mode %o: %v", text, mode, err)
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -28,10 +27,9 @@ func TestEntries(t *testing.T) {
 		line   int
 		name   string
 	}{{Key, 3, "h"}, {Revoked, 4, "h"}, {Authority, 5, "a.x"}, {Key, 11, "last"}} {
-		if e := read.entries[i]; e.Marker != want.marker || e.Line != want.line || e.File != file ||
-			!e.matches(want.name) || e.matches("other") {
-			t.Errorf("entry %d is %+v", i, e)
-		}
+		e := read.entries[i]
+		check.That(t, e.Marker == want.marker && e.Line == want.line && e.File == file && e.matches(want.name) &&
+			!e.matches("other"), "entry %d is %+v", i, e)
 	}
 }
 
@@ -52,9 +50,7 @@ func FuzzFile(f *testing.F) {
 				want = append(want, e)
 			}
 		}
-		if got := file.Of(name); !slices.Equal(got, want) {
-			t.Errorf("%q of %q, %q and %q: %v, want %v", name, one, two, three, got, want)
-		}
+		check.Slice(t, file.Of(name), want, name, "of", one, two, "and", three)
 	})
 }
 
