@@ -136,16 +136,13 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 	} {
 		o := good
 		change(&o)
-		if err := o.Check(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%+v: %v, want %q", o, err, want)
-		}
+		err := o.Check()
+		check.That(t, err != nil && strings.Contains(err.Error(), want), "%+v: %v, want %q", o, err, want)
 	}
 	check.OK(t, good.Check())
 	comms := ringtest.NewJob(t, 1).Join(t)
-	if err := Run(t.Context(), comms[0], Options{Collective: "allgather", Min: 1, Max: 3}, nil); err == nil ||
-		!strings.Contains(err.Error(), "larger") {
-		t.Errorf("3 bytes of float: %v", err)
-	}
+	check.Error(Run(t.Context(), comms[0], Options{Collective: "allgather", Min: 1, Max: 3}, nil)).Says(t, "larger",
+		"3 bytes of float")
 	// The names of ring and those of nccl-tests.
 	if o := (Options{
 		Collective: "reduce",
@@ -166,9 +163,8 @@ func TestFactors(t *testing.T) {
 		"alltoall": {.5, .875}, "gather": {.5, .875}, "scatter": {.5, .875}, "sendrecv": {1, 1},
 	} {
 		c, known := find(name)
-		if got := [2]float64{c.factor(2), c.factor(8)}; !known || got != want {
-			t.Errorf("%s of 2 and 8 ranks: %v, want %v", name, got, want)
-		}
+		got := [2]float64{c.factor(2), c.factor(8)}
+		check.That(t, known && got == want, "%s of 2 and 8 ranks: %v, want %v", name, got, want)
 	}
 	r := Row{
 		Bytes:    4000,
@@ -244,8 +240,7 @@ func TestSumsAreExact(t *testing.T) {
 // A rank that is left out, or counted twice, must be seen in some element.
 func TestEveryRankMatters(t *testing.T) {
 	for _, ranks := range []int{2, 3, 5, 64, 250} {
-		all, err := combinations([]string{"all"}, []string{"all"}, true)
-		must.OK(t, err)
+		all := must.Get(combinations([]string{"all"}, []string{"all"}, true))(t)
 		for _, c := range all {
 			switch op := c.operation(); {
 			case op == ring.Avg && ranks > few, op == ring.Min, op == ring.Max, c.typ.id == ring.Bool &&
@@ -300,18 +295,15 @@ func TestSegments(t *testing.T) {
 	s := segment{memory: make([]byte, 8*1000), tile: tile, phase: period - 1}
 	s.fill(8)
 	want := typ.put(typ.put(nil, period-1), 0)
-	if !bytes.Equal(s.memory[:16], want) || !bytes.Equal(s.memory[8*period:][:16], want) || s.wrong(8) != 0 {
-		t.Errorf("filled with %v…, %d wrong", s.memory[:16], s.wrong(8))
-	}
+	check.That(t, bytes.Equal(s.memory[:16], want) && bytes.Equal(s.memory[8*period:][:16], want) && s.wrong(8) == 0,
+		"filled with %v…, %d wrong", s.memory[:16], s.wrong(8))
 	s.memory[8*999+3] ^= 4
 	s.memory[0] ^= 1
 	check.That(t, s.wrong(8) == 2, "%d wrong, want 2", s.wrong(8))
-	if s.phase = 0; s.wrong(8) < 990 {
-		t.Errorf("data in the wrong place: %d wrong", s.wrong(8))
-	}
-	if v := math.Float64frombits(0xa5a5a5a5a5a5a5a5); v == math.Trunc(v) {
-		t.Errorf("memory that was not written looks like %v", v)
-	}
+	s.phase = 0
+	check.That(t, s.wrong(8) >= 990, "data in the wrong place: %d wrong", s.wrong(8))
+	v := math.Float64frombits(0xa5a5a5a5a5a5a5a5)
+	check.That(t, v != math.Trunc(v), "memory that was not written looks like %v", v)
 }
 
 // TestTable compares with what all_reduce_perf of nccl-tests prints for such figures.
@@ -422,15 +414,13 @@ func TestRowKeys(t *testing.T) {
 		Iterations: 5,
 	}
 	want := `{"collective":"allreduce","ranks":2,"bytes":8,"count":2,"type":"float","op":"sum","root":-1,"in_place":false,"time_us":1,"algbw_gb_s":3,"busbw_gb_s":4,"median_us":1.5,"p99_us":2,"max_us":2.5,"wrong":0,"iterations":5}`
-	if got, err := json.Marshal(row); err != nil || string(got) != want {
-		t.Errorf("got %s, %v\nwant %s", got, err, want)
-	}
+	got, err := json.Marshal(row)
+	check.That(t, err == nil && string(got) == want, "got %s, %v\nwant %s", got, err, want)
 	row.Device = "nccl"
 	row.WireTime = 6
 	row.WireBW = 7
 	row.WireShare = 8
 	want = strings.TrimSuffix(want, "}") + `,"device":"nccl","wire_us":6,"wire_gb_s":7,"busbw_of_wire":8}`
-	if got, err := json.Marshal(row); err != nil || string(got) != want {
-		t.Errorf("got %s, %v\nwant %s", got, err, want)
-	}
+	got, err = json.Marshal(row)
+	check.That(t, err == nil && string(got) == want, "got %s, %v\nwant %s", got, err, want)
 }

@@ -77,40 +77,32 @@ func TestWireJoinsTwoHosts(t *testing.T) {
 
 func TestWireIsClosedToStrangers(t *testing.T) {
 	hello := make([]byte, helloSize)
-	l, err := listen(t.Context(), true, hello)
-	must.OK(t, err)
+	l := must.Get(listen(t.Context(), true, hello))(t)
 	defer l.Close()
-	stranger, err := net.Dial("tcp", l.Addr().String())
-	must.OK(t, err)
+	stranger := must.Get(net.Dial("tcp", l.Addr().String()))(t)
 	defer stranger.Close()
 	must.Get(stranger.Write(make([]byte, nonceSize)))(t)
-	knows, err := dial(t.Context(), true, hello)
-	must.OK(t, err)
+	knows := must.Get(dial(t.Context(), true, hello))(t)
 	defer knows.Close()
 	accepted, err := accept(t.Context(), l, hello[:nonceSize])
 	must.That(t, err == nil && accepted.RemoteAddr().String() == knows.LocalAddr().String(),
 		"accepted %v, %v", accepted, err)
 	defer accepted.Close()
-	if n, err := stranger.Read(make([]byte, 1)); n > 0 || err == nil {
-		t.Error("the stranger's connection is open")
-	}
+	n, err := stranger.Read(make([]byte, 1))
+	check.That(t, n <= 0 && err != nil, "the stranger's connection is open")
 }
 
 // Strangers who connect first and say nothing do not hold the ranks up.
 func TestFloodDoesNotHoldUpTheWire(t *testing.T) {
 	hello := make([]byte, helloSize)
-	l, err := listen(t.Context(), true, hello)
-	must.OK(t, err)
+	l := must.Get(listen(t.Context(), true, hello))(t)
 	defer l.Close()
 	for range 20 { // of which each had its time before
-		stranger, err := net.Dial("tcp", l.Addr().String())
-		must.OK(t, err)
+		stranger := must.Get(net.Dial("tcp", l.Addr().String()))(t)
 		defer stranger.Close()
 	}
-	knows, err := dial(t.Context(), true, hello)
-	must.OK(t, err)
+	knows := must.Get(dial(t.Context(), true, hello))(t)
 	defer knows.Close()
-	accepted, err := accept(t.Context(), l, hello[:nonceSize])
-	must.OK(t, err)
+	accepted := must.Get(accept(t.Context(), l, hello[:nonceSize]))(t)
 	accepted.Close()
 }

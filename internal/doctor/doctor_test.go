@@ -96,12 +96,10 @@ func TestHostsOfAMachineTakeTurns(t *testing.T) {
 		check.That(t, start >= ended && kernel > 0, "host %d starts at %v, before %v", me, start, ended)
 		ended = start + 2*kernel
 	}
-	if start, kernel, _ := p.SpeedTurn(machines, 3); start != 0 || kernel != p.Speed {
-		t.Errorf("a host of its own waits %v and measures %v", start, kernel)
-	}
-	if table := p.Timetable(append(shared(4, 4), apart(4)...)); len(table.Turns) > 12 {
-		t.Errorf("hosts of machines with room take %d turns", len(table.Turns))
-	}
+	start, kernel, _ := p.SpeedTurn(machines, 3)
+	check.That(t, start == 0 && kernel == p.Speed, "a host of its own waits %v and measures %v", start, kernel)
+	table := p.Timetable(append(shared(4, 4), apart(4)...))
+	check.That(t, len(table.Turns) <= 12, "hosts of machines with room take %d turns", len(table.Turns))
 }
 
 // healthy returns hosts that differ by chance only.
@@ -162,9 +160,8 @@ func (m *Measured) links(host int, change func(l *Link, back bool)) {
 func TestHealthyHostsHaveNoFindings(t *testing.T) {
 	for seed := range uint64(40) {
 		for _, n := range []int{1, 2, 3, 8} {
-			if f := Judge(healthy(n, seed)); len(f) > 0 {
-				t.Fatalf("seed %d, %d hosts: %+v", seed, n, f)
-			}
+			f := Judge(healthy(n, seed))
+			must.That(t, len(f) == 0, "seed %d, %d hosts: %+v", seed, n, f)
 		}
 	}
 }
@@ -280,9 +277,8 @@ func TestFaultsAreNamed(t *testing.T) {
 				check.That(t, f.Host == "f3" && f.With == "" && (f.Kind != c.kind || f.Severity == c.severity),
 					"%s among %d hosts: %+v", name, n, f)
 			}
-			if !slices.ContainsFunc(got, func(f Finding) bool { return f.Kind == c.kind }) {
-				t.Errorf("%s among %d hosts: %+v", name, n, got)
-			}
+			check.That(t, slices.ContainsFunc(got, func(f Finding) bool { return f.Kind == c.kind }),
+				"%s among %d hosts: %+v", name, n, got)
 			if bad := BadHosts(got, m.Names); c.severity == Bad && !slices.Equal(bad, []string{"f3"}) ||
 				c.severity == Warning && bad != nil {
 				t.Errorf("%s among %d hosts: bad are %v", name, n, bad)
@@ -420,20 +416,17 @@ func TestBusyMachineBlamesNoHost(t *testing.T) {
 	lossy := &m.Links[4]
 	lossy.Resent = [2]int64{2000, 0}
 	lossy.Busy = 0.4
-	if got := Judge(m); len(got) > 0 {
-		t.Errorf("one pair whose kernels dropped what a probe did not read: %+v", got)
-	}
+	got = Judge(m)
+	check.That(t, len(got) == 0, "one pair whose kernels dropped what a probe did not read: %+v", got)
 	lossy.Busy = 0.1
-	if got := Judge(m); len(got) != 1 || got[0].Kind != "link" {
-		t.Errorf("one pair that loses packets: %+v", got)
-	}
+	got = Judge(m)
+	check.That(t, len(got) == 1 && got[0].Kind == "link", "one pair that loses packets: %+v", got)
 	m = healthy(4, 1)
 	m.Hosts["f2"].Facts.Unasked = true
 	delete(m.Hosts["f2"].Facts.Versions, "torch")
 	delete(m.Hosts["f2"].Facts.Limits, "nofile")
-	if got := Judge(m); len(got) > 0 {
-		t.Errorf("a host that was too slow to answer: %+v", got)
-	}
+	got = Judge(m)
+	check.That(t, len(got) == 0, "a host that was too slow to answer: %+v", got)
 }
 
 // A finding about times counts only if both looks have it.
@@ -450,10 +443,8 @@ func TestSecondLookConfirms(t *testing.T) {
 		"never": {good, good, 0}, "once far": {far, good, 0}, "then far": {good, far, 0}, "always far": {far, far, 1},
 		"once busy": {busy, good, 0}, "then busy": {good, busy, 0}, "always busy": {busy, busy, 1},
 	} {
-		if got := Confirm(Judge(c.first), Judge(Better(c.first, c.second, Doubts(Judge(c.first), c.first))),
-			c.second); len(got) != c.findings {
-			t.Errorf("%s: %+v", name, got)
-		}
+		got := Confirm(Judge(c.first), Judge(Better(c.first, c.second, Doubts(Judge(c.first), c.first))), c.second)
+		check.That(t, len(got) == c.findings, "%s: %+v", name, got)
 	}
 	check.That(t, !NeedsSecondLook(Judge(good), good) && NeedsSecondLook(Judge(far), far),
 		"the second look comes at the wrong time")
@@ -540,13 +531,10 @@ func TestSecondLookIsShort(t *testing.T) {
 		merged.Hosts["f1"].Facts.Versions["torch"] == "" {
 		t.Errorf("merged: %d links, %+v", len(merged.Links), merged.Hosts["f1"])
 	}
-	if got := Confirm(Judge(m), Judge(merged), merged); len(got) != 1 || got[0].Kind != "busy" {
-		t.Errorf("f3 was far by chance: %+v", got)
-	}
+	got := Confirm(Judge(m), Judge(merged), merged)
+	check.That(t, len(got) == 1 && got[0].Kind == "busy", "f3 was far by chance: %+v", got)
 	good.links(2, far)
 	merged = Better(m, look(good.Links), doubt)
-	if got := Confirm(Judge(m), Judge(merged), merged); len(got) != 2 || got[0].Host != "f3" ||
-		got[0].Kind != "latency" {
-		t.Errorf("f3 is far: %+v", got)
-	}
+	got = Confirm(Judge(m), Judge(merged), merged)
+	check.That(t, len(got) == 2 && got[0].Host == "f3" && got[0].Kind == "latency", "f3 is far: %+v", got)
 }

@@ -54,18 +54,16 @@ func TestHealthyGPUsHaveNoFindings(t *testing.T) {
 			h.PCIe.Generation = 5
 			h.Slowdowns = []gpu.Slowdown{gpu.SlowPowerCap}
 		}
-		if got := Judge(m); len(got) > 0 {
-			t.Errorf("%d hosts: %+v", hosts, got)
-		}
+		got := Judge(m)
+		check.That(t, len(got) == 0, "%d hosts: %+v", hosts, got)
 	}
 	m := withGPUs(4, 1) // GPUs of several kinds in one cluster, of which one is not there everywhere
 	for _, name := range m.Names {
 		m.Hosts[name].GPUs[0].Health.NVLinksUp = 0
 		m.Hosts[name].GPUs[0].Health.NVLinksDown = 12
 	}
-	if got := Judge(m); len(got) > 0 {
-		t.Errorf("without bridges: %+v", got)
-	}
+	got := Judge(m)
+	check.That(t, len(got) == 0, "without bridges: %+v", got)
 }
 
 func TestSickGPUIsNamed(t *testing.T) {
@@ -132,18 +130,16 @@ func TestMissingGPUIsNamed(t *testing.T) {
 	lost := m.Hosts["f2"]
 	lost.GPUs = lost.GPUs[:7]
 	m.Hosts["f2"] = lost
-	if got := Judge(m); len(got) != 1 || got[0].Host != "f2" || got[0].Severity != Bad ||
-		!strings.Contains(got[0].Text, "7 × H100") {
-		t.Errorf("%+v", got)
-	}
+	got := Judge(m)
+	check.That(t, len(got) == 1 && got[0].Host == "f2" && got[0].Severity == Bad &&
+		strings.Contains(got[0].Text, "7 × H100"), "%+v", got)
 	m = withGPUs(4, 8)
 	dead := m.Hosts["f3"]
 	dead.GPUProblem = "list GPUs with gorun-gpu: GPU 3: open it: GPU is lost"
 	dead.GPUs = nil
 	m.Hosts["f3"] = dead
-	if got := Judge(m); len(got) != 1 || got[0].Host != "f3" || got[0].Severity != Bad || got[0].Kind != "gpu" {
-		t.Errorf("%+v", got)
-	}
+	got = Judge(m)
+	check.That(t, len(got) == 1 && got[0].Host == "f3" && got[0].Severity == Bad && got[0].Kind == "gpu", "%+v", got)
 }
 
 // Errors of programs are no fault of a GPU.

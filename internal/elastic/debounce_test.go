@@ -39,8 +39,7 @@ func TestDebouncer(t *testing.T) {
 			if says == "!" {
 				err = errors.New("no")
 			} else if says != "-" {
-				hosts, err = Parse("s", []byte(strings.ReplaceAll(says, " ", "\n")), 1)
-				must.OK(t, err)
+				hosts = must.Get(Parse("s", []byte(strings.ReplaceAll(says, " ", "\n")), 1))(t)
 			}
 			polled := s.Polled(hosts, err, 0)
 			got := ""
@@ -69,8 +68,7 @@ func TestAddedHostsAreConfirmedSoon(t *testing.T) {
 	} {
 		var s Debouncer
 		poll := func(says string) Debounced {
-			hosts, err := Parse("s", []byte(strings.ReplaceAll(says, " ", "\n")), 1)
-			must.OK(t, err)
+			hosts := must.Get(Parse("s", []byte(strings.ReplaceAll(says, " ", "\n")), 1))(t)
 			return s.Polled(hosts, nil, time.Minute)
 		}
 		poll("a:1 b:2")
@@ -79,9 +77,8 @@ func TestAddedHostsAreConfirmedSoon(t *testing.T) {
 			want = pollAgain
 		}
 		check.Equal(t, poll(tc.says).Next-time.Minute, want, tc.says, "polled again after")
-		if got := poll(tc.says).Next - time.Minute; got != pollEvery {
-			t.Errorf("%q: polled again after %v, though confirmed or empty", tc.says, got)
-		}
+		got := poll(tc.says).Next - time.Minute
+		check.That(t, got == pollEvery, "%q: polled again after %v, though confirmed or empty", tc.says, got)
 	}
 }
 
@@ -94,10 +91,9 @@ func TestFailedPollsKeepTheList(t *testing.T) {
 	s.Polled([]hostfile.Host{{Name: "a", Slots: 1}}, nil, 0)
 	for i, want := range []int{2, 4, 8, 16, 30, 30} {
 		polled := s.Polled(nil, no, time.Minute)
-		if polled.Fatal != nil || len(polled.Hosts) != 1 ||
-			polled.Next != time.Minute+time.Duration(want)*time.Second || (polled.Warning != "") != (i == 0) {
-			t.Errorf("failure %d: %+v", i, polled)
-		}
+		check.That(t, polled.Fatal == nil && len(polled.Hosts) == 1 &&
+			polled.Next == time.Minute+time.Duration(want)*time.Second && (polled.Warning != "") == (i == 0),
+			"failure %d: %+v", i, polled)
 	}
 	if polled := s.Polled(nil, nil, 0); polled.Next != pollEvery || polled.Warning == "" {
 		t.Errorf("after failures: %+v", polled)

@@ -16,9 +16,8 @@ func TestCooldown(t *testing.T) {
 	h := &host{}
 	cooldown := [2]time.Duration{10 * time.Second, 300 * time.Second}
 	for i, want := range []time.Duration{10, 20, 40, 80, 160, 300, 300} {
-		if got := h.setAside(cooldown, 0, 0); got != want*time.Second {
-			t.Errorf("the %dth time for %v, want %d s", i+1, got, want)
-		}
+		got := h.setAside(cooldown, 0, 0)
+		check.That(t, got == want*time.Second, "the %dth time for %v, want %d s", i+1, got, want)
 	}
 	check.That(t, !h.usable(h.asideTill-1), "usable too early")
 	check.Equal(t, h.setAside(cooldown, 0.8, time.Minute), 360*time.Second, "with jitter")
@@ -105,9 +104,8 @@ func TestStoppedProcessHasNeitherFailedNorFinished(t *testing.T) {
 				t.Error(n.Text)
 			}
 		}
-		if n := len(p.d.host("b").failures); n > 0 {
-			t.Errorf("exit %d: %d failures", code, n)
-		}
+		n := len(p.d.host("b").failures)
+		check.That(t, n <= 0, "exit %d: %d failures", code, n)
 		p.expect("interrupt; stop b0; interrupt; epoch 2: a0")
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -23,8 +24,7 @@ type play struct {
 
 func newPlay(t *testing.T, cfg Config, hosts string) *play {
 	t.Helper()
-	d, err := New(cfg)
-	must.OK(t, err)
+	d := must.Get(New(cfg))(t)
 	p := &play{t: t, d: d, live: map[Slot]Process{}}
 	p.hosts(hosts)
 	return p
@@ -147,8 +147,7 @@ func (p *play) expect(want string) {
 			got = append(got, fmt.Sprintf("end %d", a.Code))
 		}
 	}
-	if text := strings.Join(got, "; "); want != "" && text != want && !(want == "nothing" && text == "") {
-		p.t.Errorf("got  %s\nwant %s", text, want)
-	}
+	text := strings.Join(got, "; ")
+	check.That(p.t, want == "" || text == want || (want == "nothing" && text == ""), "got  %s\nwant %s", text, want)
 	p.acts = nil
 }

@@ -26,10 +26,9 @@ func TestSurvivorsContinueAndTheSlotIsRefilled(t *testing.T) {
 	p.exit(1, "a0").expect("interrupt")
 	p.park("a1", "b0").park("b0").expect("nothing") // asked twice
 	p.park("b1").expect("epoch 2: a1 b0 b1")
-	if m := p.plan.Members[0]; m.Local != 1 || m.LocalRank != 0 || m.LocalSize != 1 || m.CrossRank != 0 ||
-		m.CrossSize != 2 {
-		t.Errorf("a1 is %+v", m)
-	}
+	m := p.plan.Members[0]
+	check.That(t, m.Local == 1 && m.LocalRank == 0 && m.LocalSize == 1 && m.CrossRank == 0 && m.CrossSize == 2,
+		"a1 is %+v", m)
 	p.join().expect("start a0 as 2/4")
 	p.ready("a0").expect("interrupt")
 	p.park("a1", "b0", "b1").expect("epoch 3: b0 b1 a0 a1")
@@ -73,9 +72,8 @@ func TestRemovedHost(t *testing.T) {
 func TestOwnHostStays(t *testing.T) {
 	p := begun(t, Config{NP: 2, Min: 1, Own: "a"}, "a:1,b:1")
 	p.step(Hosts{[]hostfile.Host{{Name: "b", Slots: 1}}})
-	if n, ok := p.acts[0].(Note); !ok || n.Kind != NoteRefused {
-		t.Errorf("got %+v", p.acts)
-	}
+	n, ok := p.acts[0].(Note)
+	check.That(t, ok && n.Kind == NoteRefused, "got %+v", p.acts)
 	p.expect("nothing")
 	p.hosts("").expect("interrupt") // b may go
 }
@@ -320,9 +318,7 @@ func stopped(acts []Action) (slots []string) {
 
 func TestConfigIsChecked(t *testing.T) {
 	for _, cfg := range []Config{{}, {NP: 2, Min: 3}, {NP: 4, Max: 3}, {NP: 2, Min: -1}} {
-		if _, err := New(cfg); err == nil {
-			t.Errorf("%+v is accepted", cfg)
-		}
+		check.Error(New(cfg)).Any(t, cfg, "is accepted")
 	}
 }
 

@@ -51,9 +51,7 @@ func TestScript(t *testing.T) {
 func TestScriptThatCannotBeRun(t *testing.T) {
 	s := script(t, "")
 	must.OK(t, os.Chmod(s.Argv[0], 0o644))
-	if _, err := s.Run(t.Context()); !errors.Is(err, os.ErrPermission) {
-		t.Error(err)
-	}
+	check.Error(s.Run(t.Context())).Is(t, os.ErrPermission)
 }
 
 // Run kills all processes of the script's group, however the script ends.
@@ -119,7 +117,5 @@ func TestScriptEndsWithItsContext(t *testing.T) {
 	why := errors.New("the job is over")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	time.AfterFunc(100*time.Millisecond, func() { cancel(why) })
-	if _, err := script(t, "#!/bin/sh\nsleep 1000\n").Run(ctx); !errors.Is(err, why) {
-		t.Error(err)
-	}
+	check.Error(script(t, "#!/bin/sh\nsleep 1000\n").Run(ctx)).Is(t, why)
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/gorun/gorun/internal/test/check"
 )
 
 func TestSpareTakesThePlaceOfARank(t *testing.T) {
@@ -84,9 +86,7 @@ func TestSpareIsLostWhileRanksFinish(t *testing.T) {
 			p.exit(0, "a0")
 			lose(p)
 			p.exit(0, "a1").step(HostFenced{"b"})
-			if p.end == nil || p.end.Code != 0 {
-				t.Errorf("the job ends with %+v", p.end)
-			}
+			check.That(t, p.end != nil && p.end.Code == 0, "the job ends with %+v", p.end)
 		})
 	}
 }

@@ -17,9 +17,8 @@ func TestRead(t *testing.T) {
 		"}(\x8c\x01bK\x01\x8c\x01aK\x02\x8c\x01bK\x03u.": "&{map[a:2 b:3] [b a]}",
 	} {
 		value, rest, err := Read([]byte(text), 100)
-		if got := fmt.Sprint(value); err != nil || got != want {
-			t.Errorf("%q: %s, %v, want %s", text, got, err, want)
-		}
+		got := fmt.Sprint(value)
+		check.That(t, err == nil && got == want, "%q: %s, %v, want %s", text, got, err, want)
 		check.That(t, text != "N.rest" || string(rest) == "rest", "%q is left", rest)
 	}
 }
@@ -41,11 +40,9 @@ func TestBrokenPickles(t *testing.T) {
 		"an object":               "\x80\x04\x8c\x02os\x8c\x06system\x93.",
 		"many values":             "\x80\x02" + strings.Repeat("N", 101) + ".",
 	} {
-		if value, _, err := Read([]byte(text), 100); err == nil {
-			t.Errorf("%s: %+v", name, value)
-		}
+		value, _, err := Read([]byte(text), 100)
+		check.That(t, err != nil, "%s: %+v", name, value)
 	}
-	if _, _, err := Read([]byte("\x80\x02}X\x07\x00\x00\x00versionX\x01\x00\x00\x002sh\x00."), 100); err == nil {
-		t.Error("a reference before the first value is accepted")
-	}
+	check.Error(Read([]byte("\x80\x02}X\x07\x00\x00\x00versionX\x01\x00\x00\x002sh\x00."), 100)).Any(t,
+		"a reference before the first value is accepted")
 }

@@ -80,9 +80,8 @@ func TestInstalledPrograms(t *testing.T) {
 				t.Skip("PyTorch is not installed")
 			}
 			lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-			if _, hint := Read(lines, Rank{Host: "f1"}); !strings.Contains(hint, tc.hint) {
-				t.Errorf("hint %q, want %q, for\n%s", hint, tc.hint, out)
-			}
+			_, hint := Read(lines, Rank{Host: "f1"})
+			check.That(t, strings.Contains(hint, tc.hint), "hint %q, want %q, for\n%s", hint, tc.hint, out)
 		})
 	}
 }

@@ -58,9 +58,8 @@ func TestPrintableIsBounded(t *testing.T) {
 	if want := strings.Repeat("ö", maxText/2) + " ... (2093060 bytes left out)"; got != want {
 		t.Errorf("%d bytes: %.20q ... %q", len(got), got, got[max(0, len(got)-40):])
 	}
-	if got := Printable(strings.Repeat("\xbf", 3*maxText)); len(got) > 4*maxText {
-		t.Errorf("%d bytes of what is no text", len(got))
-	}
+	got = Printable(strings.Repeat("\xbf", 3*maxText))
+	check.That(t, len(got) <= 4*maxText, "%d bytes of what is no text", len(got))
 }
 
 func TestPlainKeepsLinesAndTabs(t *testing.T) {
@@ -72,9 +71,8 @@ func TestPlainJSONKeepsItsMeaning(t *testing.T) {
 	document := must.Get(json.MarshalIndent(text, "", "\t"))(t)
 	plain := PlainJSON(append(document, '\n'))
 	var got string
-	if err := json.Unmarshal(plain, &got); err != nil || got != text || Plain(string(plain)) != string(plain) {
-		t.Errorf("%q: %q, %v", plain, got, err)
-	}
+	err := json.Unmarshal(plain, &got)
+	check.That(t, err == nil && got == text && Plain(string(plain)) == string(plain), "%q: %q, %v", plain, got, err)
 }
 
 // FuzzPrintable checks that nothing a host says can move the cursor, be invisible, or change the
@@ -101,8 +99,7 @@ func TestRanges(t *testing.T) {
 		{[]int{0, 2, 3, 5}, 0, "0,2-3,5"},
 		{[]int{0, 2, 3, 5}, 2, "0,2-3,..."},
 	} {
-		if got := Ranges(c.numbers, c.most); got != c.want {
-			t.Errorf("Ranges(%v, %d) = %q, want %q", c.numbers, c.most, got, c.want)
-		}
+		got := Ranges(c.numbers, c.most)
+		check.That(t, got == c.want, "Ranges(%v, %d) = %q, want %q", c.numbers, c.most, got, c.want)
 	}
 }

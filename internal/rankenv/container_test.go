@@ -25,10 +25,8 @@ func TestFindContainer(t *testing.T) {
 		}
 		return fmt.Sprintf("%d %s %s", c.Runtime-1, c.Name, c.Command), nil
 	})
-	if c := FindContainer([]string{"nice", "docker", "run", "-e", "X", "image"}); !slices.Equal(c.Args,
-		[]string{"run", "-e", "X", "image"}) {
-		t.Errorf("the words of docker are %q", c.Args)
-	}
+	c := FindContainer([]string{"nice", "docker", "run", "-e", "X", "image"})
+	check.That(t, slices.Equal(c.Args, []string{"run", "-e", "X", "image"}), "the words of docker are %q", c.Args)
 }
 
 func FuzzFindContainer(f *testing.F) {
@@ -63,9 +61,8 @@ func TestNamesAreAllThatARankGets(t *testing.T) {
 		"PYTHONUNBUFFERED"} {
 		check.That(t, slices.Contains(names, want), "%s is missing in %q", want, names)
 	}
-	if more := Prefixed(names, nil); len(more) != 2*len(names) {
-		t.Errorf("%d names, but %d with a prefix", len(names), len(more))
-	}
+	more := Prefixed(names, nil)
+	check.That(t, len(more) == 2*len(names), "%d names, but %d with a prefix", len(names), len(more))
 }
 
 func TestPrefixed(t *testing.T) {

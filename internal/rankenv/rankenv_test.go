@@ -87,9 +87,8 @@ func TestJAXFindsTheJob(t *testing.T) {
 		got := jaxOf(r)
 		check.That(t, slices.Equal(got, tt.want), "%s: %q, want %q", name, got, tt.want)
 		r.Elastic = true
-		if got := jaxOf(r); len(got) > 0 {
-			t.Errorf("%s, in an elastic job: %q", name, got)
-		}
+		got = jaxOf(r)
+		check.That(t, len(got) == 0, "%s, in an elastic job: %q", name, got)
 	}
 	check.That(t, Stale("OMPI_MCA_orte_hnp_uri") && Stale("JAX_COORDINATOR_ADDRESS") && !Stale("JAX_LOCAL_DEVICE_IDS"),
 		"what an outer job says of JAX reaches the ranks, or what the user says does not")
@@ -103,9 +102,8 @@ func jaxOf(r Rank) []string {
 }
 
 func TestPlainProcessIsNotARank(t *testing.T) {
-	if _, ok, err := FromEnviron(lookupIn(nil)); ok || err != nil {
-		t.Errorf("ok=%v err=%v, want a plain process", ok, err)
-	}
+	_, ok, err := FromEnviron(lookupIn(nil))
+	check.That(t, !ok && err == nil, "ok=%v err=%v, want a plain process", ok, err)
 }
 
 func TestBadEnvironmentNamesTheVariable(t *testing.T) {
@@ -167,20 +165,16 @@ func TestAddressesThatCannotBe(t *testing.T) {
 		strings.Join(numbered(MaxAddrs+1), ","): "lists 65 addresses, at most 64",
 	} {
 		_, ok, err := FromEnviron(lookupIn(append([]string{"GORUN_ADDRS=" + list}, env...)))
-		if !ok || err == nil || !strings.Contains(err.Error(), "GORUN_ADDRS") || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: ok=%v err=%v, want an error with %q", list, ok, err, want)
-		}
+		check.That(t, ok && err != nil && strings.Contains(err.Error(), "GORUN_ADDRS") &&
+			strings.Contains(err.Error(), want), "%q: ok=%v err=%v, want an error with %q", list, ok, err, want)
 	}
 }
 
 func TestAgentForgetsItsOwnStep(t *testing.T) {
 	env := []string{"A=1", "SLURMD_NODENAME=n1", "SLURM_JOB_ID=7", "SLURM_STEP_ID=1", "SLURM_CPUS_ON_NODE=2",
 		"SLURM_NTASKS=3"}
-	if got := OfAgentsStep(env); got != nil {
-		t.Errorf("an agent that srun has not started forgets %q", got)
-	}
-	if got := OfAgentsStep(append(env, SlurmStep+"=1")); !slices.Equal(got,
-		[]string{"SLURM_STEP_ID", "SLURM_NTASKS", SlurmStep}) {
-		t.Errorf("got %q", got)
-	}
+	got := OfAgentsStep(env)
+	check.That(t, got == nil, "an agent that srun has not started forgets %q", got)
+	got = OfAgentsStep(append(env, SlurmStep+"=1"))
+	check.That(t, slices.Equal(got, []string{"SLURM_STEP_ID", "SLURM_NTASKS", SlurmStep}), "got %q", got)
 }

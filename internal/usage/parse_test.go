@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gorun/gorun/internal/test/check"
 )
 
 func TestSplitShell(t *testing.T) {
@@ -15,26 +17,22 @@ func TestSplitShell(t *testing.T) {
 		`a\ b "c\"d" 'e\f' \`: {"a b", `c"d`, `e\f`, `\`},
 		`-x A="$HOME *"`:      {"-x", "A=$HOME *"},
 	} {
-		if got, err := SplitShell(line); err != nil || !slices.Equal(got, want) {
-			t.Errorf("%q: %q, %v; want %q", line, got, err, want)
-		}
+		got, err := SplitShell(line)
+		check.That(t, err == nil && slices.Equal(got, want), "%q: %q, %v; want %q", line, got, err, want)
 	}
 	for _, line := range []string{"'", `a "b`, `"\"`} {
-		if got, err := SplitShell(line); err == nil {
-			t.Errorf("%q: %q", line, got)
-		}
+		got, err := SplitShell(line)
+		check.That(t, err != nil, "%q: %q", line, got)
 	}
 }
 
 func TestParseRanks(t *testing.T) {
 	for text, want := range map[string][][2]int{"3": {{3, 3}}, "0, 8-11": {{0, 0}, {8, 11}}, "2-2": {{2, 2}}} {
-		if got, err := ParseRanks(text); err != nil || !slices.Equal(got, want) {
-			t.Errorf("%q: %v, %v", text, got, err)
-		}
+		got, err := ParseRanks(text)
+		check.That(t, err == nil && slices.Equal(got, want), "%q: %v, %v", text, got, err)
 	}
 	for _, text := range []string{"", "a", "3-1", "-1", "1,", "1-", "9999999"} {
-		if got, err := ParseRanks(text); err == nil || !strings.Contains(err.Error(), "0,8-11") {
-			t.Errorf("%q: %v, %v", text, got, err)
-		}
+		got, err := ParseRanks(text)
+		check.That(t, err != nil && strings.Contains(err.Error(), "0,8-11"), "%q: %v, %v", text, got, err)
 	}
 }

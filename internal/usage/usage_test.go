@@ -11,13 +11,10 @@ import (
 
 func TestMistakes(t *testing.T) {
 	err := fmt.Errorf("line 1: %w", Errorf("write -np 4", "-np %d: %w", 0, fs.ErrInvalid))
-	if !Is(err) || Hint(err) != "write -np 4" || !errors.Is(err, fs.ErrInvalid) ||
-		err.Error() != "line 1: -np 0: invalid argument" {
-		t.Errorf("%v, hint %q", err, Hint(err))
-	}
-	if err := errors.New("x"); Is(err) || Hint(err) != "" || Is(nil) || Hint(nil) != "" {
-		t.Error("any error is a mistake")
-	}
+	check.That(t, Is(err) && Hint(err) == "write -np 4" && errors.Is(err, fs.ErrInvalid) &&
+		err.Error() == "line 1: -np 0: invalid argument", "%v, hint %q", err, Hint(err))
+	err = errors.New("x")
+	check.That(t, !Is(err) && Hint(err) == "" && !Is(nil) && Hint(nil) == "", "any error is a mistake")
 }
 
 func TestNearest(t *testing.T) {

@@ -53,8 +53,7 @@ func examined(t *testing.T, hosts int, far, ahead time.Duration) doctor.Measured
 	job := ringtest.NewJob(t, hosts)
 	plan := doctor.NewPlan("default")
 	plan.Speed = 10 * time.Millisecond
-	text, err := json.Marshal(plan)
-	must.OK(t, err)
+	text := must.Get(json.Marshal(plan))(t)
 	m := doctor.Measured{Hosts: map[string]doctor.Host{}}
 	for range hosts {
 		m.Names = append(m.Names, string(rune('a'+len(m.Names))))
@@ -166,9 +165,7 @@ func TestHostThatSleepsThroughItsTurnsIsNotBad(t *testing.T) {
 		timetable: doctor.Timetable{Turn: time.Millisecond, Turns: slices.Repeat([][][2]int{{{0, 1}}}, 20)},
 	}
 	self := secure.Identity{Job: "doctor", Size: 2, Key: []byte("key")}
-	if p.group, err = secure.NewAuthenticator(self, purposes, nil, nil); err != nil {
-		t.Fatal(err)
-	}
+	p.group = must.Get(secure.NewAuthenticator(self, purposes, nil, nil))(t)
 	turns := 0
 	err = p.meet(t.Context(), func(Line) {
 		turns++
@@ -177,12 +174,8 @@ func TestHostThatSleepsThroughItsTurnsIsNotBad(t *testing.T) {
 	check.That(t, err == nil && turns != 0, "after %d turns: %v", turns, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if p.listener, err = (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.meet(ctx, func(Line) {}); err == nil {
-		t.Error("an examination that was called off is said to be whole")
-	}
+	p.listener = must.Get((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
+	check.Error(p.meet(ctx, func(Line) {})).Any(t, "an examination that was called off is said to be whole")
 }
 
 // Threads that waited for a core are added up.
@@ -197,16 +190,12 @@ func TestWaitForACoreIsRead(t *testing.T) {
 
 func TestFullDiskIsSeen(t *testing.T) {
 	dir := t.TempDir()
-	if d := tryDisk(doctor.Disk{Name: "tmp", Path: dir}); d.Error != "" || d.Size <= 0 || d.Fsync <= 0 {
-		t.Errorf("%+v", d)
-	}
-	if left, _ := os.ReadDir(dir); len(left) > 0 {
-		t.Errorf("left %v", left)
-	}
-	if d := tryDisk(doctor.Disk{Name: "tmp", Path: filepath.Join(dir,
-		"absent")}); d.Error != "no such file or directory" {
-		t.Errorf("%+v", d)
-	}
+	d := tryDisk(doctor.Disk{Name: "tmp", Path: dir})
+	check.That(t, d.Error == "" && d.Size > 0 && d.Fsync > 0, "%+v", d)
+	left, _ := os.ReadDir(dir)
+	check.That(t, len(left) == 0, "left %v", left)
+	d = tryDisk(doctor.Disk{Name: "tmp", Path: filepath.Join(dir, "absent")})
+	check.That(t, d.Error == "no such file or directory", "%+v", d)
 }
 
 func TestSystemIsRead(t *testing.T) {
@@ -226,8 +215,7 @@ func TestSystemIsRead(t *testing.T) {
 		"proc/sys/kernel/numa_balancing":                                    file("1\n"),
 		"sys/devices/system/node/node0/meminfo": file("Node 0 MemTotal:  600 kB\nNode 0 " +
 			"MemFree:  10 kB\nNode 0 FilePages: 5 kB\n"),
-		"sys/devices/system/node/node1/meminfo": file("Node 1 MemTotal:  400 kB\nNode 1 " +
-			"MemFree:  0 kB\n"),
+		"sys/devices/system/node/node1/meminfo": file("Node 1 MemTotal:  400 kB\nNode 1 " + "MemFree:  0 kB\n"),
 	}
 	f := doctor.Facts{Processor: doctor.Processor{Cores: 2}}
 	system(root, &f)
@@ -262,8 +250,7 @@ func TestSystemIsRead(t *testing.T) {
 }
 
 func asJSON(t *testing.T, v any) string {
-	text, err := json.Marshal(v)
-	must.OK(t, err)
+	text := must.Get(json.Marshal(v))(t)
 	return string(text)
 }
 
@@ -274,9 +261,8 @@ func TestAddressesOfHostsAreChecked(t *testing.T) {
 	for text, good := range map[string]bool{"127.0.0.1:40000": true, "10.0.0.1:40000": true, "127.0.0.1:22": false,
 		"localhost:40000": false, "metadata.internal:40000": false, "0.0.0.0:40000": false, "": false} {
 		p := &party{listener: listener, cards: []card{{Addr: text}}}
-		if _, err := p.address(0); (err == nil) != good {
-			t.Errorf("%q: %v", text, err)
-		}
+		_, err := p.address(0)
+		check.That(t, (err == nil) == good, "%q: %v", text, err)
 	}
 }
 

@@ -3,10 +3,10 @@ package probe
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 
 	"github.com/gorun/gorun/internal/doctor"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -23,15 +23,11 @@ func TestXidsAreCounted(t *testing.T) {
 	}
 	want := []doctor.Xid{{Bus: "0000:01:00", Code: 31, Count: 1},
 		{Bus: "0000:3b:00", Code: 79, Count: 2}}
-	if got := c.all(); !slices.Equal(got, want) {
-		t.Errorf("%+v", got)
-	}
-	if got := xids(t.Context(), filepath.Join(t.TempDir(), "absent")); got != nil {
-		t.Errorf("%+v without a log", got)
-	}
+	check.Slice(t, c.all(), want)
+	got := xids(t.Context(), filepath.Join(t.TempDir(), "absent"))
+	check.That(t, got == nil, "%+v without a log", got)
 	log := filepath.Join(t.TempDir(), "kmsg")
 	must.OK(t, os.WriteFile(log, []byte("NVRM: Xid (PCI:0000:3b:00): 48, pid=1\n"), 0o600))
-	if got := xids(t.Context(), log); len(got) != 1 || got[0].Code != 48 {
-		t.Errorf("%+v", got)
-	}
+	got = xids(t.Context(), log)
+	check.That(t, len(got) == 1 && got[0].Code == 48, "%+v", got)
 }

@@ -185,8 +185,7 @@ func TestMatchingFilesComeBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := &world{T: t, home: w.home, dir: filepath.Join(w.dir, name)}
 			for range 2 { // the second time nothing comes
-				got, err := w.bring(tc.patterns...)
-				must.OK(t, err)
+				got := must.Get(w.bring(tc.patterns...))(t)
 				check.Equal(t, len(got.Missing), tc.missing)
 				if tc.want == nil {
 					check.That(t, len(got.Entries) == 0, "%v", got.Entries)
@@ -217,9 +216,7 @@ func TestBrokenCopyGoesOn(t *testing.T) {
 	w.broken = 2_000_000
 	_, err := w.bring("big")
 	check.That(t, err != nil, "the connection did not break")
-	if _, err := os.Lstat(filepath.Join(w.dir, "big")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a part has the file's name: %v", err)
-	}
+	check.Error(os.Lstat(filepath.Join(w.dir, "big"))).Is(t, fs.ErrNotExist, "a part has the file's name")
 	w.broken = 0
 	got, err := w.bring("big")
 	check.That(t, err == nil && got.Came > 0 && got.Came < 2_000_000, "%d bytes came, %v", got.Came, err)
@@ -355,8 +352,7 @@ func TestHostileHost(t *testing.T) {
 		"too many offers":     {append(hostile{listed(many...)}, manyOffers...), "offer came"},
 		"the end":             {hostile{listed(file("a", 4)), offered(a)}, "EOF"},
 		"no list":             {hostile{piece("text")}, "piece came"},
-		"a list that is none": {hostile{func(w *wire.Writer) { _ = w.Send(wire.TypeFolder, 0, []byte("x")) }},
-			"EOF"},
+		"a list that is none": {hostile{func(w *wire.Writer) { _ = w.Send(wire.TypeFolder, 0, []byte("x")) }}, "EOF"},
 		"a list without end": {hostile{func(w *wire.Writer) {
 			_ = (&List{Notes: []string{strings.Repeat("x", maxList)}}).write(lines{w})
 		}}, "too long"},

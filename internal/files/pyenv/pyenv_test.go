@@ -92,9 +92,8 @@ func TestCopyIsAtItsOwnPath(t *testing.T) {
 		"bin/binary": "\x7fELF\x00" + dir + "/lib", "lib/module.py": "# " + dir + "\n", "lib/link": "# " + dir + "\n",
 		"lib64/module.py": "# " + dir + "\n", "lib/__pycache__/module.pyc": "compiled",
 	} {
-		if got, err := os.ReadFile(filepath.Join(to, name)); err != nil || string(got) != want {
-			t.Errorf("%s holds %q, want %q; %v", name, got, want, err)
-		}
+		got, err := os.ReadFile(filepath.Join(to, name))
+		check.That(t, err == nil && string(got) == want, "%s holds %q, want %q; %v", name, got, want, err)
 	}
 	if link, err := os.Readlink(to + "/lib64"); err != nil || link != to+"/lib" {
 		t.Errorf("lib64 leads to %s, %v", link, err)
@@ -102,14 +101,12 @@ func TestCopyIsAtItsOwnPath(t *testing.T) {
 	if info, err := os.Stat(to + "/lib/module.py"); err != nil || info.Mode() != 0o444 || info.ModTime().Unix() != 1e9 {
 		t.Errorf("%v, %v", info, err)
 	}
-	if left, _ := filepath.Glob(base + "/*"); len(left) != 2 {
-		t.Errorf("left %v", left)
-	}
+	left, _ := filepath.Glob(base + "/*")
+	check.That(t, len(left) == 2, "left %v", left)
 	// The next job finds it.
 	target, err := Open(in(base, offer(e, true)), "")
-	if ready, is := target.(relay.Ready); err != nil || !is || ready.Path() != to {
-		t.Errorf("%v, %v", target, err)
-	}
+	ready, is := target.(relay.Ready)
+	check.That(t, err == nil && is && ready.Path() == to, "%v, %v", target, err)
 	release(target)
 }
 
@@ -117,9 +114,8 @@ func TestCopyIsAtItsOwnPath(t *testing.T) {
 func TestPackHasNoName(t *testing.T) {
 	base := t.TempDir()
 	target := must.Get(Open(in(base, offer(scan(t, newEnv(t)), false)), ""))(t)
-	if left, _ := filepath.Glob(base + "/*"); len(left) > 0 {
-		t.Errorf("a pack is at %v", left)
-	}
+	left, _ := filepath.Glob(base + "/*")
+	check.That(t, len(left) == 0, "a pack is at %v", left)
 	check.OK(t, target.Close())
 }
 
@@ -159,28 +155,20 @@ func TestKeyFollowsTheFiles(t *testing.T) {
 	write(t, dir+"/lib/more.py", "", 0o644)
 	check.That(t, scan(t, dir).Key != key, "a new file makes no other environment")
 	var none *NoEnvError
-	if _, err := Scan(t.TempDir()); !errors.As(err, &none) {
-		t.Errorf("%v", err)
-	}
+	check.Error(Scan(t.TempDir())).As(t, &none)
 }
 
 func TestMissingInterpreterIsNamed(t *testing.T) {
 	dir := newEnv(t)
 	base := t.TempDir()
-	must.OK(t, errors.Join(os.Remove(dir+"/bin/python"),
-		os.Symlink("/no/such/python3.9", dir+"/bin/python")))
+	must.OK(t, errors.Join(os.Remove(dir+"/bin/python"), os.Symlink("/no/such/python3.9", dir+"/bin/python")))
 	e := scan(t, dir)
 	target := must.Get(Open(in(base, offer(e, false)), ""))(t)
 	defer target.Close()
 	defer release(target)
 	must.OK(t, e.Pack(target.File()))
-	if _, err := target.Finish(); err == nil || !strings.Contains(err.Error(),
-		"interpreter /no/such/python3.9 is not on this host") {
-		t.Errorf("%v", err)
-	}
-	if _, err := os.Stat(filepath.Join(base, e.Key)); err == nil {
-		t.Error("half an environment is there")
-	}
+	check.Error(target.Finish()).Says(t, "interpreter /no/such/python3.9 is not on this host")
+	check.Error(os.Stat(filepath.Join(base, e.Key))).Any(t, "half an environment is there")
 }
 
 // The longest unused goes first, and none that is in use.
@@ -204,20 +192,16 @@ func TestCacheIsBounded(t *testing.T) {
 		return have
 	}
 	last := &cached{base: base, key: envs[3].Key}
-	if last.evict(1, maxBytes); there() != "0123" {
-		t.Errorf("all are in use, and %s are left", there())
-	}
+	last.evict(1, maxBytes)
+	check.That(t, there() == "0123", "all are in use, and %s are left", there())
 	unlockAll(t)
-	if last.evict(3, maxBytes); there() != "123" {
-		t.Errorf("left %s", there())
-	}
+	last.evict(3, maxBytes)
+	check.Equal(t, there(), "123", "left")
 	size := scan(t, envs[3].Dir).Bytes
-	if last.evict(10, 2*size+size/2); there() != "23" {
-		t.Errorf("left %s of %d bytes each", there(), size)
-	}
-	if left, _ := filepath.Glob(base + "/*"); len(left) != 4 {
-		t.Errorf("left %v", left)
-	}
+	last.evict(10, 2*size+size/2)
+	check.That(t, there() == "23", "left %s of %d bytes each", there(), size)
+	left, _ := filepath.Glob(base + "/*")
+	check.That(t, len(left) == 4, "left %v", left)
 }
 
 // unlockAll closes the locks of this process.
@@ -272,9 +256,8 @@ func TestHostilePacks(t *testing.T) {
 		_ = zip.Close()
 		check.That(t, unpack(&pack, t.TempDir(), "/final", room{files: 2, bytes: 1024}) != nil, "%s: no error", name)
 	}
-	if left, _ := os.ReadDir(outside); len(left) > 0 {
-		t.Errorf("outside now holds %v", left)
-	}
+	left, _ := os.ReadDir(outside)
+	check.That(t, len(left) == 0, "outside now holds %v", left)
 }
 
 // Setuid bits do not come through.
@@ -289,9 +272,8 @@ func TestPacksHaveNoPrivileges(t *testing.T) {
 	dir := t.TempDir()
 	must.OK(t, errors.Join(err, archive.WriteHeader(&tar.Header{Name: "x", Mode: 0o7755, Typeflag: tar.TypeReg}),
 		archive.Close(), zip.Close(), unpack(&pack, dir, "/final", room{maxFiles, maxBytes})))
-	if info, err := os.Stat(dir + "/x"); err != nil || info.Mode() != 0o755 {
-		t.Errorf("%v, %v", info.Mode(), err)
-	}
+	info, err := os.Stat(dir + "/x")
+	check.That(t, err == nil && info.Mode() == 0o755, "%v, %v", info.Mode(), err)
 }
 
 // A file with a hole may be larger than all disks.
@@ -299,24 +281,17 @@ func TestHugeEnvironmentIsRefused(t *testing.T) {
 	dir := newEnv(t)
 	write(t, dir+"/lib/hole", "", 0o644)
 	must.OK(t, os.Truncate(dir+"/lib/hole", maxBytes))
-	if _, err := Scan(dir); err == nil || !strings.Contains(err.Error(), "32 GiB") {
-		t.Errorf("%v", err)
-	}
+	check.Error(Scan(dir)).Says(t, "32 GiB")
 }
 
 func TestFolderOfOthersIsNotUsed(t *testing.T) {
 	base := filepath.Join(t.TempDir(), "env")
 	must.OK(t, errors.Join(os.Mkdir(base, 0o700), os.Chmod(base, 0o777)))
 	e := scan(t, newEnv(t))
-	if _, err := Open(in(base, offer(e, false)), ""); err == nil ||
-		!strings.Contains(err.Error(), "others can change") {
-		t.Errorf("%v", err)
-	}
+	check.Error(Open(in(base, offer(e, false)), "")).Says(t, "others can change")
 	for _, key := range []string{"", "../x", "x", strings.Repeat("a", 31)} {
 		o := in(t.TempDir(), offer(e, false))
 		o.Name = []byte(key)
-		if _, err := Open(o, ""); err == nil {
-			t.Errorf("%q is a key", key)
-		}
+		check.Error(Open(o, "")).Any(t, key, "is a key")
 	}
 }

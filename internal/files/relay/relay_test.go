@@ -49,10 +49,7 @@ func newWorld(t *testing.T, hosts, size int) *world {
 	rand.Read(w.data)
 	name := filepath.Join(t.TempDir(), "file")
 	must.OK(t, os.WriteFile(name, w.data, 0o600))
-	var err error
-	if w.src, err = Open(name); err != nil {
-		t.Fatal(err)
-	}
+	w.src = must.Get(Open(name))(t)
 	t.Cleanup(func() { w.src.Close() })
 	for range hosts {
 		w.homes = append(w.homes, t.TempDir())
@@ -263,14 +260,12 @@ func TestUnreachableHostsAreFed(t *testing.T) {
 	w := newWorld(t, 3, testSize)
 	all := w.mustDeliver(w.hosts(3), nil)
 	for i, d := range all {
-		if w.wants(i); d.Fed != testSize || d.From != "" {
-			t.Errorf("host %d: %+v", i, d)
-		}
+		w.wants(i)
+		check.That(t, d.Fed == testSize && d.From == "", "host %d: %+v", i, d)
 	}
 	w = newWorld(t, 2, testSize)
 	hosts := w.hosts(2)
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	must.OK(t, err)
+	closed := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	closed.Close()
 	hosts[0].offered = func(o *wire.Offered) {
 		o.Addrs = []netip.AddrPort{netip.MustParseAddrPort(closed.Addr().String())}
@@ -284,8 +279,7 @@ func TestUnreachableHostsAreFed(t *testing.T) {
 // between returns the address of a proxy. carry returns what passes the bytes from the dialer, and
 // what passes those to it.
 func between(t *testing.T, to netip.AddrPort, carry func(here, there net.Conn) (forth, back func())) netip.AddrPort {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must.OK(t, err)
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	var work sync.WaitGroup
 	t.Cleanup(func() { l.Close(); work.Wait() })
 	work.Go(func() {
@@ -324,9 +318,7 @@ func TestBrokenLinkIsReplaced(t *testing.T) {
 	hosts[1].offered = func(o *wire.Offered) { o.Addrs = []netip.AddrPort{middle(t, o.Addrs[0], 2*minChunk)} }
 	all := w.mustDeliver(hosts, loopback())
 	w.wants(2)
-	if all[2].From != "f0" || all[2].Fed != 0 {
-		t.Errorf("%+v", all[2])
-	}
+	check.That(t, all[2].From == "f0" && all[2].Fed == 0, "%+v", all[2])
 	check.That(t, w.said("f2: fetching from f1: "), "nobody says what was broken: %q", w.lines)
 }
 
@@ -358,9 +350,7 @@ func TestLostHostIsReplaced(t *testing.T) {
 	must.That(t, errs[0] == nil && errs[2] == nil, "%v", errs)
 	w.wants(0)
 	w.wants(2)
-	if all[2].Fed != 0 {
-		t.Errorf("%+v", all[2])
-	}
+	check.That(t, all[2].Fed == 0, "%+v", all[2])
 }
 
 // liar is an agent that serves other bytes than the file's, and says that it has it.
@@ -432,9 +422,8 @@ func TestLyingHostIsFoundOut(t *testing.T) {
 	for _, i := range []int{0, 2, 3} {
 		w.wants(i)
 	}
-	if all[2].From != "f0" || !w.said("f2 says that f1 sent it other bytes than the file's") {
-		t.Errorf("%+v, %q", all[2], w.lines)
-	}
+	check.That(t, all[2].From == "f0" && w.said("f2 says that f1 sent it other bytes than the file's"),
+		"%+v, %q", all[2], w.lines)
 }
 
 // Hosts that give only signs of life, or next to nothing, are left, and none of them holds the
@@ -449,10 +438,7 @@ func TestIdleHostsHoldNobodyUp(t *testing.T) {
 	w := newWorld(t, 6, testSize)
 	copy(w.data, make([]byte, 1000)) // the drops are the file's
 	must.OK(t, os.WriteFile(w.src.file.Name(), w.data, 0o600))
-	var err error
-	if w.src.sums, err = w.src.sum(); err != nil {
-		t.Fatal(err)
-	}
+	w.src.sums = must.Get(w.src.sum())(t)
 	w.limit = 200 * time.Millisecond
 	hosts := w.hosts(6)
 	hosts[1] = w.connect("f1", w.liar(drip(0)))
@@ -484,15 +470,12 @@ func TestIdleHostsHoldNobodyUp(t *testing.T) {
 		check.That(t, w.said("f3: fetching from "+host+": sent less than "),
 			"nobody says what %s did: %q", host, w.lines)
 	}
-	if n := strings.Count(strings.Join(w.lines, "\n"), "f4 says that f0 sent it other bytes"); n > 1 {
-		t.Errorf("%d complaints of f4 are shown", n)
-	}
-	if errs[4] == nil || !strings.Contains(errs[4].Error(), "it has taken less than") {
-		t.Errorf("the host that takes nothing: %v", errs[4])
-	}
-	if errs[5] == nil || !strings.Contains(errs[5].Error(), "is not done with it in 2s") {
-		t.Errorf("the host that has all and makes nothing of it: %v", errs[5])
-	}
+	n := strings.Count(strings.Join(w.lines, "\n"), "f4 says that f0 sent it other bytes")
+	check.That(t, n <= 1, "%d complaints of f4 are shown", n)
+	check.That(t, errs[4] != nil && strings.Contains(errs[4].Error(), "it has taken less than"),
+		"the host that takes nothing: %v", errs[4])
+	check.That(t, errs[5] != nil && strings.Contains(errs[5].Error(), "is not done with it in 2s"),
+		"the host that has all and makes nothing of it: %v", errs[5])
 }
 
 // A host that fails ends with its own error, and the others have the file.
@@ -500,9 +483,7 @@ func TestFailedHostIsNamed(t *testing.T) {
 	w := newWorld(t, 3, testSize)
 	must.OK(t, os.MkdirAll(w.path(1), 0o755))
 	_, errs := w.deliver(w.group(3), w.hosts(3), loopback())
-	if errs[1] == nil || errs[1].Error() != w.path(1)+" is a folder there" {
-		t.Errorf("%v", errs[1])
-	}
+	check.That(t, errs[1] != nil && errs[1].Error() == w.path(1)+" is a folder there", "%v", errs[1])
 	check.That(t, errs[0] == nil && errs[2] == nil, "%v", errs)
 	w.wants(0)
 	w.wants(2)
@@ -551,20 +532,15 @@ func TestLinksAreNotFollowed(t *testing.T) {
 	precious := filepath.Join(t.TempDir(), "precious")
 	sum := w.src.Sum()
 	dir := filepath.Dir(w.path(0))
-	if err := errors.Join(os.WriteFile(precious, []byte("precious"), 0o600), os.MkdirAll(dir, 0o755),
-		os.Symlink(precious, w.path(0)),
-		os.Symlink(precious, filepath.Join(dir, fmt.Sprintf(".file.%x.gorun", sum[:8])))); err != nil {
-		t.Fatal(err)
-	}
-	if _, errs := w.deliver(w.group(1), w.hosts(1), nil); errs[0] != nil {
-		t.Fatal(errs)
-	}
-	if text, _ := os.ReadFile(precious); string(text) != "precious" {
-		t.Errorf("it holds %q now", text)
-	}
-	if got, err := os.ReadFile(w.path(0)); err != nil || !bytes.Equal(got, w.data) {
-		t.Errorf("%v", err)
-	}
+	must.OK(t, errors.Join(os.WriteFile(precious, []byte("precious"), 0o600), os.MkdirAll(dir, 0o755),
+		os.Symlink(precious, w.path(0)), os.Symlink(precious,
+			filepath.Join(dir, fmt.Sprintf(".file.%x.gorun", sum[:8])))))
+	_, errs := w.deliver(w.group(1), w.hosts(1), nil)
+	must.That(t, errs[0] == nil, "%v", errs)
+	text, _ := os.ReadFile(precious)
+	check.That(t, string(text) == "precious", "it holds %q now", text)
+	got, err := os.ReadFile(w.path(0))
+	check.That(t, err == nil && bytes.Equal(got, w.data), "%v", err)
 }
 
 // A file that changes while it is sent is no success.
@@ -614,9 +590,7 @@ func TestHostAnswersAreValidated(t *testing.T) {
 			})
 			_, errs := w.deliver(w.group(1), []*remote{h}, loopback())
 			var wrong *wire.FormatError
-			if !errors.As(errs[0], &wrong) {
-				t.Errorf("%v", errs[0])
-			}
+			check.That(t, errors.As(errs[0], &wrong), "%v", errs[0])
 		})
 	}
 }
@@ -643,9 +617,7 @@ func TestOffersAreValidated(t *testing.T) {
 	for _, name := range []string{"", ".", "..", "a/b", "a\x00"} {
 		o := good
 		o.Name = []byte(name)
-		if _, err := Keep(o, t.TempDir()); err == nil {
-			t.Errorf("%q is a name", name)
-		}
+		check.Error(Keep(o, t.TempDir())).Any(t, name, "is a name")
 	}
 	for size, want := range map[int64]int64{0: minChunk, 1 << 30: 2 * minChunk, 1<<30 - 1: minChunk,
 		1 << 40: 1<<28 + minChunk} {
@@ -754,19 +726,15 @@ func TestPartialFileIsTheUsersAlone(t *testing.T) {
 		Chunk: w.src.chunk,
 		Sums:  w.src.sums,
 	}
-	target, err := Keep(offer, w.homes[0])
-	must.OK(t, err)
+	target := must.Get(Keep(offer, w.homes[0]))(t)
 	defer target.Close()
 	info, err := target.File().Stat()
-	if err != nil || info.Mode() != 0o600 {
-		t.Errorf("%v, %v", info.Mode(), err)
-	}
+	check.That(t, err == nil && info.Mode() == 0o600, "%v, %v", info.Mode(), err)
 	// Another launch of the same file does not write to it.
 	other, err := Keep(offer, w.homes[0])
 	check.That(t, err == nil && !os.SameFile(info, must.Get(other.File().Stat())(t)),
 		"two launches write to one file, %v", err)
 	other.Close()
-	if left, _ := os.ReadDir(filepath.Dir(w.path(0))); len(left) != 1 {
-		t.Errorf("left %v", left)
-	}
+	left, _ := os.ReadDir(filepath.Dir(w.path(0)))
+	check.That(t, len(left) == 1, "left %v", left)
 }

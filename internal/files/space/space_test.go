@@ -30,10 +30,8 @@ func TestFullFileSystemsAreNamed(t *testing.T) {
 	want := "no space left on device: the file system at " + dir + " has 0 MiB free, and 2 MiB are needed"
 	check.That(t, strings.HasSuffix(got, want) && strings.Count(got, "file system") == 1, "got %q, want %q", got, want)
 	must.OK(t, os.Remove(file))
-	if got := Explain(syscall.EDQUOT, below, 0).Error(); !strings.HasSuffix(got, dir+" has 1 MiB free") {
-		t.Error(got)
-	}
-	if other := errors.New("other"); Explain(other, below, 1) != other || Explain(nil, below, 1) != nil {
-		t.Error("errors of other kinds change")
-	}
+	got = Explain(syscall.EDQUOT, below, 0).Error()
+	check.That(t, strings.HasSuffix(got, dir+" has 1 MiB free"), "%v", got)
+	other := errors.New("other")
+	check.That(t, Explain(other, below, 1) == other && Explain(nil, below, 1) == nil, "errors of other kinds change")
 }

@@ -20,9 +20,8 @@ func TestOpenDirIsClosedToOthers(t *testing.T) {
 		if err != nil {
 			continue
 		}
-		if info, err := dir.Stat(); err != nil || info.Mode().Perm() != 0o700 {
-			t.Errorf("%v, %v", info, err)
-		}
+		info, err := dir.Stat()
+		check.That(t, err == nil && info.Mode().Perm() == 0o700, "%v, %v", info, err)
 		must.OK(t, dir.Chmod(0o750))
 		dir.Close()
 	}
@@ -30,8 +29,7 @@ func TestOpenDirIsClosedToOthers(t *testing.T) {
 
 func TestSoleFileHasOneName(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
-	file, err := os.Create(path)
-	must.OK(t, err)
+	file := must.Get(os.Create(path))(t)
 	defer file.Close()
 	check.OK(t, CheckSole(file))
 	must.OK(t, os.Link(path, path+"2"))

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -33,19 +34,15 @@ func TestOpenNeverWaits(t *testing.T) {
 		in("file"): "text", in("link"): "text", os.DevNull: "",
 		"/dev/fd/" + strconv.Itoa(int(read.Fd())): "text",
 	} {
-		if text, err := ReadFile(name, 4); err != nil || string(text) != want {
-			t.Errorf("%s has %q, %v", name, text, err)
-		}
+		text, err := ReadFile(name, 4)
+		check.That(t, err == nil && string(text) == want, "%s has %q, %v", name, text, err)
 	}
 	for _, name := range []string{"pipe", "link to a pipe", "link to a device"} {
-		if _, err := ReadFile(in(name), 4); !errors.Is(err, ErrIrregular) {
-			t.Errorf("%s: %v", name, err)
-		}
+		check.Error(ReadFile(in(name), 4)).Is(t, ErrIrregular, name)
 	}
 	for name, want := range map[string]string{in("dir"): "directory", in("none"): "no such file",
 		in("file"): "longer than 3 bytes", "/dev/zero": "longer than 3 bytes"} {
-		if _, err := ReadFile(name, 3); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", name, err, want)
-		}
+		_, err := ReadFile(name, 3)
+		check.That(t, err != nil && strings.Contains(err.Error(), want), "%s: %v, want %q", name, err, want)
 	}
 }

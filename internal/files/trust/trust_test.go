@@ -89,9 +89,8 @@ func TestCheck(t *testing.T) {
 	}
 	for _, name := range []string{"loop", "nothing", "own/below"} {
 		var refused *Error
-		if err := Check(dir + "/" + name); err == nil || errors.As(err, &refused) {
-			t.Errorf("%s: %v", name, err)
-		}
+		err := Check(dir + "/" + name)
+		check.That(t, err != nil && !errors.As(err, &refused), "%s: %v", name, err)
 	}
 	t.Chdir(dir)
 	check.OK(t, Check("own"))
@@ -116,13 +115,10 @@ func TestServedBy(t *testing.T) {
 	}{"22": {0, true}, "40": {1000, true}, "41": {1001, true}, "43": {0, true}, "44": {-1, true}, "45": {0, true},
 		"46": {0, false}, "47": {1001, true}, "48": {1001, true}, "49": {1001, true},
 		"50": {1001, true}, "4": {0, false}, "": {0, false}} {
-		if user, known := servedBy(text, number); user != want.user || known != want.known {
-			t.Errorf("%s: %d, %v", number, user, known)
-		}
+		user, known := servedBy(text, number)
+		check.That(t, user == want.user && known == want.known, "%s: %d, %v", number, user, known)
 	}
-	if got := mountOf("pos:\t0\nflags:\t012100000\nmnt_id:\t41\nino:\t2\n"); got != "41" {
-		t.Error(got)
-	}
+	check.Equal(t, mountOf("pos:\t0\nflags:\t012100000\nmnt_id:\t41\nino:\t2\n"), "41")
 }
 
 // Create writes to new files and the user's own, and through links of the user, and never to what
@@ -160,35 +156,26 @@ func TestCreate(t *testing.T) {
 		}
 		_, err = io.WriteString(f, "ours")
 		must.OK(t, errors.Join(err, f.Close()))
-		if text, err := os.ReadFile(dir + "/" + name); err != nil || string(text) != "ours" {
-			t.Errorf("%s: %q, %v", name, text, err)
-		}
+		text, err := os.ReadFile(dir + "/" + name)
+		check.That(t, err == nil && string(text) == "ours", "%s: %q, %v", name, text, err)
 	}
-	if info, err := os.Stat(in("new-behind-link")); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("a new file is %v, %v", info, err)
-	}
+	info, err := os.Stat(in("new-behind-link"))
+	check.That(t, err == nil && info.Mode().Perm() == 0o600, "a new file is %v, %v", info, err)
 	for _, name := range []string{"theirs", "shared/their-link", "shared/their-folder/new", "shared/second-name",
 		"shared/their-pipe"} {
 		var refused *Error
-		if err := CheckOutput(in(name)); !errors.As(err, &refused) {
-			t.Errorf("%s: %v", name, err)
-		}
+		check.Error(CheckOutput(in(name))).As(t, &refused, name)
 		if f, err := Create(in(name)); !errors.As(err, &refused) {
 			t.Errorf("%s: %v", name, err)
 			f.Close()
 		}
 	}
 	for _, name := range []string{"precious", "theirs"} {
-		if text, err := os.ReadFile(in(name)); err != nil || string(text) != "old" {
-			t.Errorf("%s has %q, %v", name, text, err)
-		}
+		text, err := os.ReadFile(in(name))
+		check.That(t, err == nil && string(text) == "old", "%s has %q, %v", name, text, err)
 	}
-	if _, err := Create(in("none/new")); !errors.Is(err, os.ErrNotExist) {
-		t.Error(err)
-	}
-	if _, err := Create(dir); err == nil {
-		t.Error("a folder is a file")
-	}
+	check.Error(Create(in("none/new"))).Is(t, os.ErrNotExist)
+	check.Error(Create(dir)).Any(t, "a folder is a file")
 }
 
 // Append follows links of the user and no other ones. What it opens may be another user's.
@@ -249,20 +236,17 @@ func TestCreateWaitsForNoPipeThatTakesThePlace(t *testing.T) {
 
 // Devices, pipes of the user and open descriptors are written to as they are.
 func TestCreateSpecialFiles(t *testing.T) {
-	null, err := Create(os.DevNull)
-	must.OK(t, err)
+	null := must.Get(Create(os.DevNull))(t)
 	null.Close()
-	r, w, err := os.Pipe()
-	must.OK(t, err)
+	r, w := must.GetTwo(os.Pipe())(t)
 	defer r.Close()
 	f, err := Create(filepath.Join("/dev/fd", strconv.Itoa(int(w.Fd()))))
 	must.OK(t, err)
 	w.Close()
 	_, err = io.WriteString(f, "through a pipe")
 	must.OK(t, errors.Join(err, f.Close()))
-	if text, err := io.ReadAll(r); err != nil || string(text) != "through a pipe" {
-		t.Errorf("%q, %v", text, err)
-	}
+	text, err := io.ReadAll(r)
+	check.That(t, err == nil && string(text) == "through a pipe", "%q, %v", text, err)
 }
 
 func TestMakeDir(t *testing.T) {
@@ -276,13 +260,10 @@ func TestMakeDir(t *testing.T) {
 	for _, name := range []string{"a/b/c", "a", "link/d", dir + "/e", ".", "real"} {
 		check.OK(t, MakeDir(name), name)
 	}
-	if info, err := os.Stat("real/d"); err != nil || info.Mode().Perm() != 0o700 {
-		t.Errorf("%v, %v", info, err)
-	}
+	info, err := os.Stat("real/d")
+	check.That(t, err == nil && info.Mode().Perm() == 0o700, "%v, %v", info, err)
 	var refused *Error
-	if err := MakeDir("theirs"); !errors.As(err, &refused) {
-		t.Errorf("another user's folder: %v", err)
-	}
+	check.Error(MakeDir("theirs")).As(t, &refused, "another user's folder")
 }
 
 // TestHintsMayBePasted has a shell run the commands of hints about files with odd names.
@@ -303,16 +284,12 @@ func TestHintsMayBePasted(t *testing.T) {
 			}
 			must.OK(t, err)
 			var refused *Error
-			if err := refuses(path); !errors.As(err, &refused) {
-				t.Fatal(err)
-			}
+			err = refuses(path)
+			must.That(t, errors.As(err, &refused), "%v", err)
 			_, command, _ := strings.Cut(refused.Hint(), ": ")
-			if out, err := exec.Command("sh", "-c", command).CombinedOutput(); err != nil {
-				t.Errorf("%s: %v\n%s", command, err, out)
-			}
-			if err := refuses(path); err != nil {
-				t.Errorf("after %s: %v", command, err)
-			}
+			out, err := exec.Command("sh", "-c", command).CombinedOutput()
+			check.That(t, err == nil, "%s: %v\n%s", command, err, out)
+			check.OK(t, refuses(path), "after", command)
 		})
 	}
 }

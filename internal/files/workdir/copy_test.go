@@ -150,9 +150,8 @@ func (s *site) mustStage() Sent {
 	s.t.Helper()
 	sent, err := s.stage(0)
 	s.must(err)
-	if left, _ := filepath.Glob(filepath.Join(s.home, ".cache/gorun/work/*.[np]*")); len(left) > 0 {
-		s.t.Errorf("left: %q", left)
-	}
+	left, _ := filepath.Glob(filepath.Join(s.home, ".cache/gorun/work/*.[np]*"))
+	check.That(s.t, len(left) == 0, "left: %q", left)
 	return sent
 }
 
@@ -175,39 +174,31 @@ func TestCopyFollowsTheFolder(t *testing.T) {
 	s.must(os.Symlink("d/b", s.local("relative")), os.Symlink(s.local("a"), s.local("d/absolute")),
 		os.Mkdir(s.local("empty"), 0o555),
 		os.Chmod(s.local("a"), 0o751), syscall.Mkfifo(s.local("pipe"), 0o600))
-	if w := s.scan().Warnings; len(w) != 1 || w[0] != s.local("pipe")+" is not staged: it is a named pipe" {
-		t.Errorf("warnings %q", w)
-	}
-	if sent := s.mustStage(); sent.Files != 4 || sent.Bytes != 13 || sent.Dir != s.remote("") {
-		t.Errorf("%+v", sent)
-	}
+	w := s.scan().Warnings
+	check.That(t, len(w) == 1 && w[0] == s.local("pipe")+" is not staged: it is a named pipe", "warnings %q", w)
+	sent := s.mustStage()
+	check.That(t, sent.Files == 4 && sent.Bytes == 13 && sent.Dir == s.remote(""), "%+v", sent)
 	s.wants(map[string]string{"relative": "two", "d/absolute": "one", "d/\xff\n%": "odd", long + "f": "deep"})
 	for name, mode := range map[string]fs.FileMode{"a": 0o751, "empty": 0o755 | fs.ModeDir, "d": 0o755 | fs.ModeDir} {
-		if info, err := os.Stat(s.remote(name)); err != nil || info.Mode() != mode {
-			t.Errorf("%s: %v, %v", name, info.Mode(), err)
-		}
+		info, err := os.Stat(s.remote(name))
+		check.That(t, err == nil && info.Mode() == mode, "%s: %v, %v", name, info.Mode(), err)
 	}
-	if sent := s.mustStage(); sent.Files != 0 {
-		t.Errorf("nothing has changed, and yet %+v", sent)
-	}
+	sent = s.mustStage()
+	check.That(t, sent.Files == 0, "nothing has changed, and yet %+v", sent)
 	// A new time alone sends nothing, and is taken over.
 	later := time.Now().Add(time.Hour).Truncate(time.Millisecond)
 	s.must(os.Chtimes(s.local("a"), later, later), os.Chmod(s.local("d/b"), 0o600))
-	if sent := s.mustStage(); sent.Files != 0 {
-		t.Errorf("%+v", sent)
-	}
-	if info, _ := os.Stat(s.remote("a")); !info.ModTime().Equal(later) {
-		t.Errorf("the time is %v", info.ModTime())
-	}
-	if info, _ := os.Stat(s.remote("d/b")); info.Mode() != 0o600 {
-		t.Errorf("the mode is %v", info.Mode())
-	}
+	sent = s.mustStage()
+	check.That(t, sent.Files == 0, "%+v", sent)
+	info, _ := os.Stat(s.remote("a"))
+	check.That(t, info.ModTime().Equal(later), "the time is %v", info.ModTime())
+	info, _ = os.Stat(s.remote("d/b"))
+	check.Equal(t, info.Mode(), 0o600, "the mode is")
 	s.must(os.RemoveAll(s.local("d")), os.Remove(s.local("relative")))
 	s.write(s.local("d"), "a file now")
 	s.write(s.local("empty/f"), "x")
-	if sent := s.mustStage(); sent.Files != 2 {
-		t.Errorf("%+v", sent)
-	}
+	sent = s.mustStage()
+	check.That(t, sent.Files == 2, "%+v", sent)
 	s.wants(map[string]string{"d": "a file now", "relative": ""})
 }
 
@@ -270,19 +261,16 @@ func TestHostsPassAFolderOn(t *testing.T) {
 	addrs := []netip.Addr{netip.MustParseAddr("127.0.0.1")}
 	var work sync.WaitGroup
 	work.Go(func() {
-		if sent, err := first.sendBy(sender, addrs, 0, nil); err != nil || sent.Files != 2 || sent.From != "" {
-			t.Errorf("the first: %+v, %v", sent, err)
-		}
+		sent, err := first.sendBy(sender, addrs, 0, nil)
+		check.That(t, err == nil && sent.Files == 2 && sent.From == "", "the first: %+v, %v", sent, err)
 	})
 	<-begun
 	work.Go(func() {
-		if sent, err := second.sendBy(sender, addrs, 0, nil); err != nil || sent.Files != 2 || sent.From != "f1" {
-			t.Errorf("the second: %+v, %v", sent, err)
-		}
+		sent, err := second.sendBy(sender, addrs, 0, nil)
+		check.That(t, err == nil && sent.Files == 2 && sent.From == "f1", "the second: %+v, %v", sent, err)
 	})
-	if sent, err := third.sendBy(sender, addrs, 0, nil); err != nil || sent.Files != 1 {
-		t.Errorf("the third: %+v, %v", sent, err)
-	}
+	sent, err := third.sendBy(sender, addrs, 0, nil)
+	check.That(t, err == nil && sent.Files == 1, "the third: %+v, %v", sent, err)
 	work.Wait()
 	for _, s := range []*site{first, second, third} {
 		s.wants(map[string]string{"large": string(random), "d/small": "text 2"})
@@ -304,16 +292,14 @@ func TestCopyKeepsWhatRanksWrite(t *testing.T) {
 	os.Remove(s.local("gone"))
 	os.RemoveAll(s.local("d"))
 	s.write(s.local("both"), "changed")
-	if sent := s.mustStage(); sent.Files != 2 {
-		t.Errorf("%+v", sent)
-	}
+	sent := s.mustStage()
+	check.That(t, sent.Files == 2, "%+v", sent)
 	s.wants(map[string]string{"log": "by a rank", "gone": "by a rank", "d/checkpoint": "by a rank", "d/f": "",
 		"own/x": "by a rank", "both": "changed", "state": "staged"})
 	s.write(s.local("own"), "a file")
-	if _, err := s.stage(0); err == nil || !strings.HasPrefix(err.Error(), s.remote("own")+
-		" is a folder with files of earlier jobs") {
-		t.Errorf("a folder in the way: %v", err)
-	}
+	_, err := s.stage(0)
+	check.That(t, err != nil && strings.HasPrefix(err.Error(),
+		s.remote("own")+" is a folder with files of earlier jobs"), "a folder in the way: %v", err)
 	s.wants(map[string]string{"own/x": "by a rank"})
 }
 
@@ -331,13 +317,11 @@ func TestCopyFollowsNoLinksOfRanks(t *testing.T) {
 	s.write(s.local("g"), "changed")
 	s.mustStage()
 	for _, name := range []string{"e/f", "g"} {
-		if text, _ := os.ReadFile(filepath.Join(outside, name)); string(text) != "precious" {
-			t.Errorf("%s outside holds %q", name, text)
-		}
+		text, _ := os.ReadFile(filepath.Join(outside, name))
+		check.Equal(t, string(text), "precious", name, "outside holds")
 	}
-	if list, _ := os.ReadDir(filepath.Join(outside, "e")); len(list) != 1 {
-		t.Errorf("outside now holds %v", list)
-	}
+	list, _ := os.ReadDir(filepath.Join(outside, "e"))
+	check.That(t, len(list) == 1, "outside now holds %v", list)
 	s.wants(map[string]string{"d/e/f": "staged", "d/e/new": "new", "g": "changed"})
 }
 
@@ -354,22 +338,18 @@ func TestTransferThatIsCutOff(t *testing.T) {
 			for name, text := range texts {
 				s.write(s.local(name), text)
 			}
-			if _, err := s.stage(cut); err == nil {
-				t.Error("no error")
-			}
+			check.Error(s.stage(cut)).Any(t, "no error")
 			for name, text := range texts {
-				if got, err := os.ReadFile(s.remote(name)); err == nil && string(got) != text {
-					t.Errorf("half of %s is there", name)
-				}
+				got, err := os.ReadFile(s.remote(name))
+				check.That(t, err != nil || string(got) == text, "half of %s is there", name)
 			}
 			// What has come is known to be staged.
 			os.Remove(s.local("a"))
 			texts["a"] = ""
 			s.mustStage()
 			s.wants(texts)
-			if left, _ := os.ReadDir(s.remote("")); len(left) != 2 {
-				t.Errorf("the copy has %v", left)
-			}
+			left, _ := os.ReadDir(s.remote(""))
+			check.That(t, len(left) == 2, "the copy has %v", left)
 		})
 	}
 }
@@ -400,16 +380,13 @@ func TestHostThatSeesTheFolder(t *testing.T) {
 	s.write(s.local("a"), "text")
 	tree, err := Scan(s.dir, 10, 10)
 	s.must(err)
-	if sent, err := s.send(tree, 0, nil); err != nil || !sent.Shared {
-		t.Errorf("%+v, %v", sent, err)
-	}
-	if list, _ := os.ReadDir(s.home); len(list) > 0 {
-		t.Errorf("the home has %v", list)
-	}
+	sent, err := s.send(tree, 0, nil)
+	check.That(t, err == nil && sent.Shared, "%+v, %v", sent, err)
+	list, _ := os.ReadDir(s.home)
+	check.That(t, len(list) == 0, "the home has %v", list)
 	tree.proofs[0].Inode++
-	if sent, err := s.send(tree, 0, nil); err != nil || sent.Shared || sent.Files != 1 {
-		t.Errorf("%+v, %v", sent, err)
-	}
+	sent, err = s.send(tree, 0, nil)
+	check.That(t, err == nil && !sent.Shared && sent.Files == 1, "%+v, %v", sent, err)
 }
 
 func TestFilesThatChangeMeanwhile(t *testing.T) {

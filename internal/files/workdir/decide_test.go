@@ -36,12 +36,10 @@ func TestCompare(t *testing.T) {
 		disk    []Entry
 		want    string // remove, want, remode
 	}{
-		"new":       {[]Entry{a}, nil, nil, "[] [{0 []}] []"},
-		"unchanged": {[]Entry{a}, []Record{staged}, []Entry{a}, "[] [] []"},
-		"longer": {[]Entry{file("a", 2, 2)}, []Record{staged}, []Entry{a},
-			"[] [{0 []}] []"},
-		"another time": {[]Entry{file("a", 1, 2)}, []Record{staged}, []Entry{a},
-			"[] [{0 sum of a}] []"},
+		"new":                   {[]Entry{a}, nil, nil, "[] [{0 []}] []"},
+		"unchanged":             {[]Entry{a}, []Record{staged}, []Entry{a}, "[] [] []"},
+		"longer":                {[]Entry{file("a", 2, 2)}, []Record{staged}, []Entry{a}, "[] [{0 []}] []"},
+		"another time":          {[]Entry{file("a", 1, 2)}, []Record{staged}, []Entry{a}, "[] [{0 sum of a}] []"},
 		"another mode":          {[]Entry{executable}, []Record{staged}, []Entry{a}, "[] [] [0]"},
 		"a rank has written it": {[]Entry{a}, []Record{staged}, []Entry{file("a", 9, 9)}, "[] [] []"},
 		"both have written it": {[]Entry{file("a", 2, 2)}, []Record{staged}, []Entry{file("a", 9, 9)},
@@ -79,9 +77,8 @@ func TestCompare(t *testing.T) {
 				}
 				want = append(want, fmt.Sprintf("{%d %s}", w.Index, text))
 			}
-			if got := fmt.Sprintf("%v %v %v", c.remove, want, c.remode); got != tc.want {
-				t.Errorf("got %s, want %s", got, tc.want)
-			}
+			got := fmt.Sprintf("%v %v %v", c.remove, want, c.remode)
+			check.Equal(t, got, tc.want, "got")
 			for path, r := range after(tc.entries, records, c) {
 				asked := false
 				for _, w := range c.want {
@@ -144,9 +141,7 @@ func TestIgnore(t *testing.T) {
 	}
 	for text, want := range map[string]string{"a\n!b\n": `.gorunignore:2: "!b": ! cannot take`,
 		"a/**": "** is not supported", "[a": "not a pattern", "/": "not a pattern"} {
-		if _, err := parseIgnore(text); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v", text, err)
-		}
+		check.Error(parseIgnore(text)).Says(t, want, text)
 	}
 }
 
@@ -166,8 +161,7 @@ func TestSameFolder(t *testing.T) {
 		"the same":       {all, all, true},
 		"nothing there":  {all, nil, false},
 		"one is missing": {all, []proof{top, a}, false},
-		"a copy": {all,
-			[]proof{changed(top, 11, old), changed(a, 12, old+5), changed(b, 13, old+5)}, false},
+		"a copy":         {all, []proof{changed(top, 11, old), changed(a, 12, old+5), changed(b, 13, old+5)}, false},
 		"a copy made just now": {all,
 			[]proof{changed(top, 11, lately), changed(a, 12, lately), changed(b, 13, lately)}, false},
 		"a twin made just now": {all,
@@ -192,8 +186,6 @@ func TestSameFolder(t *testing.T) {
 func TestSizeText(t *testing.T) {
 	for n, want := range map[int64]string{0: "0 bytes", 999: "999 bytes", 1000: "1.0 kB", 999_949: "999.9 kB",
 		999_960: "1.0 MB", 1 << 30: "1.1 GB", 1 << 60: "1152921.5 TB"} {
-		if got := SizeText(n); got != want {
-			t.Errorf("%d: %s, want %s", n, got, want)
-		}
+		check.Equal(t, SizeText(n), want, n)
 	}
 }

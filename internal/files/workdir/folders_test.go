@@ -14,9 +14,7 @@ import (
 func TestFolderOfAnArchitectureIsSent(t *testing.T) {
 	s := newSite(t)
 	pattern := s.local("build." + wire.Arch)
-	if _, err := ScanFolders(pattern, DefaultFiles, DefaultBytes); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("without any folder: %v", err)
-	}
+	check.Error(ScanFolders(pattern, DefaultFiles, DefaultBytes)).Is(t, fs.ErrNotExist, "without any folder")
 	s.write(s.local("build.arm64/train"), "arm64")
 	if _, err := ScanFolders(pattern, 1, 1); err == nil || errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a folder above the limit: %v", err)
@@ -32,9 +30,8 @@ func TestFolderOfAnArchitectureIsSent(t *testing.T) {
 		t.Errorf("%+v, %v", one, err)
 	}
 	s.write(s.local("build.amd64/train"), "amd64")
-	if folders, err = ScanFolders(pattern, 1, 5); err != nil || folders.Files != 2 || folders.Bytes != 10 {
-		t.Errorf("%+v, %v", folders, err)
-	}
+	folders, err = ScanFolders(pattern, 1, 5)
+	check.That(t, err == nil && folders.Files == 2 && folders.Bytes == 10, "%+v, %v", folders, err)
 }
 
 func TestFolderNamedLikeAPatternIsOneFolder(t *testing.T) {

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -25,9 +26,7 @@ func TestNothingIsStagedWhereOthersCanWrite(t *testing.T) {
 	s := newSite(t)
 	s.write(s.local("train.py"), "1")
 	s.must(os.Chmod(s.home, 0o777))
-	if _, err := s.stage(0); err == nil || !strings.Contains(err.Error(), "others can change "+s.home+" (drwxrwxrwx)") {
-		t.Errorf("%v", err)
-	}
+	check.Error(s.stage(0)).Says(t, "others can change "+s.home+" (drwxrwxrwx)")
 	s.must(os.Chmod(s.home, 0o755))
 	s.mustStage()
 }
@@ -62,9 +61,8 @@ func TestRemovalFollowsNoLinks(t *testing.T) {
 	}
 	stop()
 	for name := range files {
-		if _, err := os.Stat(filepath.Join(canary, name)); err != nil || rounds < 10 {
-			t.Errorf("after %d rounds: %v", rounds, err)
-		}
+		_, err := os.Stat(filepath.Join(canary, name))
+		check.That(t, err == nil && rounds >= 10, "after %d rounds: %v", rounds, err)
 	}
 }
 
@@ -79,16 +77,14 @@ func TestPackingFollowsNoLinks(t *testing.T) {
 		s.write(filepath.Join(canary, "deeper/file"), "text of somebody else")
 		tree := s.scan()
 		s.must(os.Rename(s.local(parent), s.local("aside")), os.Symlink(canary, s.local(parent)))
-		if sent, err := s.send(tree, 0, nil); err == nil {
-			t.Errorf("with %s as a link: %+v", parent, sent)
-		}
+		sent, err := s.send(tree, 0, nil)
+		check.That(t, err != nil, "with %s as a link: %+v", parent, sent)
 		var packed bytes.Buffer
 		sum := sha256.Sum256([]byte("another"))
 		for _, wanted := range []wire.WantedFile{{Index: len(tree.Entries) - 1},
 			{Index: len(tree.Entries) - 1, Sum: sum[:]}} {
-			if n, _, err := tree.pack(&packed, []wire.WantedFile{wanted}); err == nil || n > 0 {
-				t.Errorf("with %s as a link, %d files are packed: %v", parent, n, err)
-			}
+			n, _, err := tree.pack(&packed, []wire.WantedFile{wanted})
+			check.That(t, err != nil && n <= 0, "with %s as a link, %d files are packed: %v", parent, n, err)
 		}
 	}
 }
@@ -121,9 +117,8 @@ func TestScanFollowsNoLinks(t *testing.T) {
 	stop()
 	tree := s.scan()
 	s.must(os.Rename(s.dir, s.dir+".moved"), os.Symlink(canary, s.dir))
-	if sent, err := s.send(tree, 0, nil); err != nil || sent.Files != 50 {
-		t.Errorf("%+v, %v", sent, err)
-	}
+	sent, err := s.send(tree, 0, nil)
+	check.That(t, err == nil && sent.Files == 50, "%+v, %v", sent, err)
 	s.must(os.Remove(s.dir), os.Rename(s.dir+".moved", s.dir))
 }
 
@@ -140,9 +135,7 @@ func TestListOfWhatIsNotStagedIsBounded(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		must.OK(t, put(filepath.Join(dir, IgnoreFile)))
-		if _, err := Scan(dir, DefaultFiles, DefaultBytes); err == nil || !strings.Contains(err.Error(), IgnoreFile) {
-			t.Errorf("%s: %v", name, err)
-		}
+		check.Error(Scan(dir, DefaultFiles, DefaultBytes)).Says(t, IgnoreFile, name)
 	}
 }
 
@@ -155,14 +148,12 @@ func TestProofsFollowNoLinks(t *testing.T) {
 	find, end := proofsIn(dir)
 	defer end()
 	for _, path := range []string{"sub/file", "../" + filepath.Base(other) + "/file", other + "/file"} {
-		if p, found := find(path); found {
-			t.Errorf("%s: %+v", path, p)
-		}
+		p, found := find(path)
+		check.That(t, !found, "%s: %+v", path, p)
 	}
 	for _, path := range []string{".", "sub"} {
-		if _, found := find(path); !found {
-			t.Errorf("%s is not found", path)
-		}
+		_, found := find(path)
+		check.That(t, found, "%s is not found", path)
 	}
 }
 

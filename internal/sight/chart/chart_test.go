@@ -53,9 +53,8 @@ func TestPlotIsWellFormed(t *testing.T) {
 			wellFormed(t, text)
 			check.That(t, strings.Count(string(text), "<polyline") == lines && !strings.Contains(string(text), "Inf"),
 				"%d series are\n%s", len(s), text)
-			if n := strings.Count(string(text), `stroke-width="3"`); n != len(s) {
-				t.Errorf("%d series have %d lines of a legend", len(s), n)
-			}
+			n := strings.Count(string(text), `stroke-width="3"`)
+			check.That(t, n == len(s), "%d series have %d lines of a legend", len(s), n)
 		}
 	}
 }
@@ -165,9 +164,8 @@ func TestTicks(t *testing.T) {
 		"none is defined": {Axis{Scale: Logarithmic}, []float64{-1, math.NaN(), math.Inf(1)}, []float64{1, 10}},
 	} {
 		s := c.axis.over(c.values)
-		if !slices.EqualFunc(s.ticks, c.ticks, func(a, b float64) bool { return math.Abs(a-b) < 1e-9*(1+b) }) {
-			t.Errorf("%s: %v, want %v", name, s.ticks, c.ticks)
-		}
+		check.That(t, slices.EqualFunc(s.ticks, c.ticks, func(a, b float64) bool { return math.Abs(a-b) < 1e-9*(1+b) }),
+			"%s: %v, want %v", name, s.ticks, c.ticks)
 		for _, v := range c.values {
 			if c.axis.shows(v) && (s.at(v) < 0 || s.at(v) > 1) {
 				t.Errorf("%s: %v is at %v", name, v, s.at(v))

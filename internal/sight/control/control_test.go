@@ -105,19 +105,16 @@ func TestJobIsFoundUntilItEnds(t *testing.T) {
 	}()
 	s.Update(func(j *Job) { j.Exits = append(j.Exits, Exit{Rank: 1, Code: 3}) })
 	s.Finish(3, "rank 1 exited")
-	if job := <-waited; job.State != Ended || *job.Code != 3 || len(job.Exits) != 1 {
-		t.Errorf("%+v", job)
-	}
+	job := <-waited
+	check.That(t, job.State == Ended && *job.Code == 3 && len(job.Exits) == 1, "%+v", job)
 	check.OK(t, s.Close())
 	f, err := p.Find(t.Context(), "train")
 	check.That(t, err == nil && f.Client == nil && f.State == Ended && *f.Code == 3 && f.Cause == "rank 1 exited",
 		"%+v, %v", f, err)
-	if running, err := p.List(t.Context(), false); len(running) != 0 || err != nil {
-		t.Errorf("%+v, %v", running, err)
-	}
-	if left, _ := filepath.Glob(filepath.Join(p.Runtime, "*")); len(left) != 0 {
-		t.Errorf("left %q", left)
-	}
+	running, err := p.List(t.Context(), false)
+	check.That(t, len(running) == 0 && err == nil, "%+v, %v", running, err)
+	left, _ := filepath.Glob(filepath.Join(p.Runtime, "*"))
+	check.That(t, len(left) == 0, "left %q", left)
 }
 
 func TestNamesOfSeveralJobs(t *testing.T) {
@@ -125,12 +122,10 @@ func TestNamesOfSeveralJobs(t *testing.T) {
 	open(t, Options{Place: p, Job: Job{Name: "a"}})
 	open(t, Options{Place: p}).Update(func(j *Job) { j.Name = "a" }) // as a gorun that did not get the lock
 	var none *NoJobError
-	if _, err := p.Find(t.Context(), "a"); !errors.As(err, &none) || len(none.Among) != 2 || none.Hint() == "" {
-		t.Errorf("%v", err)
-	}
-	if _, err := p.Find(t.Context(), "b"); !errors.As(err, &none) || len(none.Among) != 0 || none.Hint() == "" {
-		t.Errorf("%v", err)
-	}
+	_, err := p.Find(t.Context(), "a")
+	check.That(t, errors.As(err, &none) && len(none.Among) == 2 && none.Hint() != "", "%v", err)
+	_, err = p.Find(t.Context(), "b")
+	check.That(t, errors.As(err, &none) && len(none.Among) == 0 && none.Hint() != "", "%v", err)
 }
 
 // The path of a socket has at most 107 bytes, that of a folder 4095.
@@ -138,9 +133,8 @@ func TestLongFolders(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), strings.Repeat("long/", 60))
 	p := placeIn(dir)
 	s := open(t, Options{Place: p, Job: Job{Size: 1}})
-	if f, err := p.Find(t.Context(), s.ID()); err != nil || f.Client == nil {
-		t.Errorf("%+v, %v", f, err)
-	}
+	f, err := p.Find(t.Context(), s.ID())
+	check.That(t, err == nil && f.Client != nil, "%+v, %v", f, err)
 }
 
 func TestFoldersThatCannotBeUsed(t *testing.T) {
@@ -149,9 +143,8 @@ func TestFoldersThatCannotBeUsed(t *testing.T) {
 	must.OK(t, os.MkdirAll(filepath.Join(dir, "run"), 0o700))
 	must.OK(t, os.WriteFile(p.Runtime, nil, 0o600))
 	s := open(t, Options{Place: p})
-	if found, _ := filepath.Glob(filepath.Join(p.State, s.ID()+"@here.sock")); len(found) != 1 {
-		t.Error("the state folder was not used")
-	}
+	found, _ := filepath.Glob(filepath.Join(p.State, s.ID()+"@here.sock"))
+	check.That(t, len(found) == 1, "the state folder was not used")
 	for _, none := range []Place{{}, {Runtime: p.Runtime}} {
 		check.That(t, New(Options{Place: none}).Listen() != nil, "%+v can be used", none)
 	}
@@ -167,20 +160,17 @@ func TestFoldersAndSocketsAreTheUsersAlone(t *testing.T) {
 	seen := 0
 	err := filepath.Walk(filepath.Dir(p.State), func(path string, info os.FileInfo, err error) error {
 		if err == nil && path != filepath.Dir(p.State) {
-			if seen++; info.Mode().Perm()&0o77 != 0 {
-				t.Errorf("%s is %v", path, info.Mode())
-			}
+			seen++
+			check.That(t, info.Mode().Perm()&0o77 == 0, "%s is %v", path, info.Mode())
 		}
 		return err
 	})
 	check.That(t, err == nil && seen >= 4, "%d files, %v", seen, err)
 	s = open(t, Options{Place: p})
-	if info, err := os.Stat(p.Runtime); err != nil || info.Mode().Perm() != 0o700 {
-		t.Errorf("%v, %v", info, err)
-	}
-	if info, err := os.Stat(filepath.Join(p.Runtime, s.ID()+"@here.sock")); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("%v, %v", info, err)
-	}
+	info, err := os.Stat(p.Runtime)
+	check.That(t, err == nil && info.Mode().Perm() == 0o700, "%v, %v", info, err)
+	info, err = os.Stat(filepath.Join(p.Runtime, s.ID()+"@here.sock"))
+	check.That(t, err == nil && info.Mode().Perm() == 0o600, "%v, %v", info, err)
 }
 
 // A socket that nobody listens on is removed by whoever lists jobs, but only on the machine that
@@ -193,9 +183,8 @@ func TestDeadSockets(t *testing.T) {
 		l.SetUnlinkOnClose(false)
 		l.Close()
 	}
-	if found, err := p.List(t.Context(), true); len(found) != 0 || err != nil {
-		t.Errorf("%+v, %v", found, err)
-	}
+	found, err := p.List(t.Context(), true)
+	check.That(t, len(found) == 0 && err == nil, "%+v, %v", found, err)
 	left, _ := filepath.Glob(filepath.Join(p.Runtime, "*"))
 	check.That(t, len(left) == 1 && filepath.Base(left[0]) == "a2b3@there.sock", "left %q", left)
 }
@@ -228,12 +217,10 @@ func TestHistoryIsBounded(t *testing.T) {
 	jobs, err := p.past(dir, time.Now())
 	check.That(t, err == nil && len(jobs) >= 1 && len(jobs) <= 4 && jobs[len(jobs)-1].ID == "8",
 		"%d jobs, %v", len(jobs), err)
-	if info, err := os.Stat(filepath.Join(p.State, historyName)); err != nil || info.Size() > historySize {
-		t.Errorf("%v, %v", info.Size(), err)
-	}
-	if jobs, err := p.past(dir, time.Now().Add(keepTime)); len(jobs) != 0 || err != nil {
-		t.Errorf("%d jobs after %v, %v", len(jobs), keepTime, err)
-	}
+	info, err := os.Stat(filepath.Join(p.State, historyName))
+	check.That(t, err == nil && info.Size() <= historySize, "%v, %v", info.Size(), err)
+	jobs, err = p.past(dir, time.Now().Add(keepTime))
+	check.That(t, len(jobs) == 0 && err == nil, "%d jobs after %v, %v", len(jobs), keepTime, err)
 }
 
 func TestOldLogsAreRemoved(t *testing.T) {
@@ -244,20 +231,16 @@ func TestOldLogsAreRemoved(t *testing.T) {
 	state := must.Get(p.state())(t)
 	defer state.Close()
 	prune(state, []string{s.ID()}, time.Now().Add(2*keepTime))
-	if _, err := os.Stat(dir); err != nil {
-		t.Fatal("the log of a running job was removed")
-	}
+	_, err := os.Stat(dir)
+	must.OK(t, err, "the log of a running job was removed")
 	prune(state, nil, time.Now())
-	if _, err := os.Stat(dir); err != nil {
-		t.Fatal("a fresh log was removed")
-	}
+	_, err = os.Stat(dir)
+	must.OK(t, err, "a fresh log was removed")
 	if err := s.Close(); err != nil { // so that it no longer writes the log
 		t.Fatal(err)
 	}
 	prune(state, nil, time.Now().Add(2*keepTime))
-	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("an old log is left: %v", err)
-	}
+	check.Error(os.Stat(dir)).Is(t, os.ErrNotExist, "an old log is left")
 }
 
 // Another user owns the folder above, and puts another one in the place of the jobs' when it has
@@ -281,18 +264,14 @@ func TestFoldersThatTakeThePlaceAreLeftAlone(t *testing.T) {
 	written, err := filepath.Glob(filepath.Join(filepath.Dir(p.State), "*", s.ID(), "*"))
 	must.That(t, err == nil && len(written) == 2 && strings.HasPrefix(written[0], p.State+"-aside/") &&
 		strings.HasPrefix(written[1], p.State+"-aside/"), "written %q, %v", written, err)
-	if jobs := p.detached(state); len(jobs) != 1 || jobs[0].ID != s.ID() {
-		t.Errorf("listed %+v", jobs)
-	}
+	jobs := p.detached(state)
+	check.That(t, len(jobs) == 1 && jobs[0].ID == s.ID(), "listed %+v", jobs)
 	prune(state, nil, time.Now().Add(2*keepTime))
-	if _, err := os.Stat(kept); err != nil {
-		t.Errorf("removed: %v", err)
-	}
+	_, err = os.Stat(kept)
+	check.OK(t, err, "removed")
 	log := filepath.Join(theirs, "i386")
 	must.OK(t, errors.Join(os.Chmod(log, 0o700), os.Chown(log, 65533, 65533)))
-	if _, err := ReadLog(log, 0, func(Record) error { return nil }); err == nil {
-		t.Error("the log of another user was read")
-	}
+	check.Error(ReadLog(log, 0, func(Record) error { return nil })).Any(t, "the log of another user was read")
 }
 
 // A folder of another user's, or what that user has put in its place, is no folder of sockets.

@@ -77,17 +77,15 @@ func TestReadWaitsForMore(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			if stream, _ := tail.Read(context.Background(), 0, nil, true); len(stream) == 0 {
-				t.Error("nothing was read")
-			}
+			stream, _ := tail.Read(context.Background(), 0, nil, true)
+			check.That(t, len(stream) != 0, "nothing was read")
 		})
 	}
 	tail.Add(time.Now(), 0, 1, []byte("x"))
 	wg.Wait()
 	wg.Go(func() {
-		if stream, _ := tail.Read(context.Background(), tail.end, nil, true); stream != nil {
-			t.Errorf("%q after the end", stream)
-		}
+		stream, _ := tail.Read(context.Background(), tail.end, nil, true)
+		check.That(t, stream == nil, "%q after the end", stream)
 	})
 	tail.Close()
 	wg.Wait()
@@ -140,9 +138,7 @@ func TestLogOnAFullDisk(t *testing.T) {
 	failures := make(chan error, 100)
 	wait := logOf(dir, tail, 100<<10, func(err error) { failures <- err })
 	tail.Add(time.Now(), 1, 1, []byte("lost"))
-	if err := <-failures; !errors.Is(err, os.ErrNotExist) {
-		t.Error(err)
-	}
+	check.Error(<-failures).Is(t, os.ErrNotExist)
 	for range 10000 {
 		tail.Add(time.Now(), 1, 1, bytes.Repeat([]byte("lost"), 100))
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/pickle"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -18,17 +19,14 @@ import (
 func TestDumpOfPyTorch(t *testing.T) {
 	data := must.Get(os.ReadFile("testdata/gloo.pickle"))(t)
 	d := must.Get(Parse(data, time.Now()))(t)
-	if len(d.Groups) != 1 || d.Groups[0].Desc != "default_pg" || d.Groups[0].Last != 3 || len(d.Groups[0].Calls) != 3 {
-		t.Fatalf("%+v", d)
-	}
-	if c := d.Groups[0].Call(3); c.Kind != "gloo:all_reduce" || c.Shape != "1024x4 Float" ||
-		!strings.HasPrefix(c.Where, "step (tmp/") || c.State != "scheduled" || c.Began <= 0 {
-		t.Errorf("%+v", c)
-	}
+	must.That(t, len(d.Groups) == 1 && d.Groups[0].Desc == "default_pg" && d.Groups[0].Last == 3 &&
+		len(d.Groups[0].Calls) == 3, "%+v", d)
+	c := d.Groups[0].Call(3)
+	check.That(t, c.Kind == "gloo:all_reduce" && c.Shape == "1024x4 Float" &&
+		strings.HasPrefix(c.Where, "step (tmp/") && c.State == "scheduled" && c.Began > 0, "%+v", c)
 	for n := range data {
-		if d, err := Parse(data[:n], time.Now()); err == nil {
-			t.Fatalf("the first %d bytes of %d are read as %+v", n, len(data), d)
-		}
+		d, err := Parse(data[:n], time.Now())
+		must.That(t, err != nil, "the first %d bytes of %d are read as %+v", n, len(data), d)
 	}
 }
 
@@ -45,20 +43,16 @@ class Attack:
 sys.stdout.buffer.write(pickle.dumps({"version": "2.10", "entries": [Attack()]}, protocol=int(sys.argv[1])))`, protocol)
 		cmd.Dir = dir
 		data := must.Get(cmd.Output())(t)
-		if d, err := Parse(data, time.Now()); err == nil {
-			t.Errorf("protocol %s: %+v", protocol, d)
-		}
+		d, err := Parse(data, time.Now())
+		check.That(t, err != nil, "protocol %s: %+v", protocol, d)
 	}
-	if _, err := os.Stat(filepath.Join(dir, "owned")); err == nil {
-		t.Error("the dump ran a command")
-	}
+	check.Error(os.Stat(filepath.Join(dir, "owned"))).Any(t, "the dump ran a command")
 }
 
 func TestOtherPicklesAreRefused(t *testing.T) {
 	for _, text := range []string{"", "\x80\x02K\x01.", "\x80\x02}.", "\x80\x02]]a."} {
-		if d, err := Parse([]byte(text), time.Now()); err == nil {
-			t.Errorf("%q: %+v", text, d)
-		}
+		d, err := Parse([]byte(text), time.Now())
+		check.That(t, err != nil, "%q: %+v", text, d)
 	}
 }
 

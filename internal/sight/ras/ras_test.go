@@ -56,9 +56,7 @@ func TestAnswerInJSON(t *testing.T) {
 func TestAnswerInText(t *testing.T) {
 	s := must.Get(Ask(serve(t, "ERROR: Unknown command SET FORMAT json", "NCCL version 2.24.3 compiled with CUDA "+
 		"12.8\nnoise\n\nErrors\n======\n\nDEAD\n  1 job process\n\nWarnings\n========\n\nW\n")))(t)
-	if got := fmt.Sprintf("%s %q", s.Version, s.Lines); got != `2.24.3 ["DEAD" "  1 job process" "W"]` {
-		t.Error(got)
-	}
+	check.Equal(t, fmt.Sprintf("%s %q", s.Version, s.Lines), `2.24.3 ["DEAD" "  1 job process" "W"]`)
 }
 
 // Ask bounds the texts of an answer, and refuses nonsense.
@@ -69,11 +67,8 @@ func TestAnswersAreBounded(t *testing.T) {
 		"%v, %d ranks", err, len(s.Comms[0].Ranks))
 	many := `{"communicators": [` + strings.Repeat("{},", maxValues) + "{}]}"
 	for _, answer := range []string{"", "[]", `{"communicators": 3}`, "\x00", many} {
-		if s, err := Ask(serve(t, "OK", answer)); err == nil {
-			t.Errorf("%.100q: %d communicators", answer, len(s.Comms))
-		}
+		s, err := Ask(serve(t, "OK", answer))
+		check.That(t, err != nil, "%.100q: %d communicators", answer, len(s.Comms))
 	}
-	if _, err := Ask(serve(t, strings.Repeat("x", 1<<16), "")); err == nil {
-		t.Error("a line without end is accepted")
-	}
+	check.Error(Ask(serve(t, strings.Repeat("x", 1<<16), ""))).Any(t, "a line without end is accepted")
 }

@@ -4,6 +4,8 @@ import (
 	"math"
 	"testing"
 	"unsafe"
+
+	"github.com/gorun/gorun/internal/test/check"
 )
 
 // A rank may write anything to its record.
@@ -19,8 +21,7 @@ func FuzzLane(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte, at uint64) {
 		var l lane
 		copy(bytesOf(&l), data)
-		if c := l.read(&l, 1, at); len(c.Calls) > history {
-			t.Errorf("%d calls of at most %d", len(c.Calls), history)
-		}
+		c := l.read(&l, 1, at)
+		check.That(t, len(c.Calls) <= history, "%d calls of at most %d", len(c.Calls), history)
 	})
 }

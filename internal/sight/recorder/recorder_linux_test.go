@@ -1,7 +1,6 @@
 package recorder
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -61,9 +60,8 @@ func TestAnotherProcessReadsWhatARankDoes(t *testing.T) {
 	before := must.Get(r.Read())(t)
 	time.Sleep(20 * time.Millisecond)
 	s := must.Get(r.Read())(t)
-	if s.Rank != 3 || s.Size != 8 || s.Epoch != 2 || !s.Joined || s.Calls != 101 || s.Bytes != 100*4096 || s.Time <= 0 {
-		t.Errorf("%+v", s)
-	}
+	check.That(t, s.Rank == 3 && s.Size == 8 && s.Epoch == 2 && s.Joined && s.Calls == 101 && s.Bytes == 100*4096 &&
+		s.Time > 0, "%+v", s)
 	totals, err := r.Totals()
 	check.That(t, err == nil && totals.Calls == s.Calls && totals.Bytes == s.Bytes &&
 		totals.Time >= s.Time+20*time.Millisecond && totals.Pending >= 20*time.Millisecond && r.Published(),
@@ -73,13 +71,11 @@ func TestAnotherProcessReadsWhatARankDoes(t *testing.T) {
 	c := s.Comms[0].Current()
 	must.That(t, c != nil && c.Number == 100 && c.To == 5 && c.From == -1 && KindName(c.Kind) == "message",
 		"current call: %+v", c)
-	if longer := c.Took - before.Comms[0].Current().Took; longer < 15*time.Millisecond {
-		t.Errorf("20 ms later the call has gone on for %v longer", longer)
-	}
-	if last := s.Comms[0].Calls[history-2]; !last.Over || last.Name != "layer.weight" || last.More != 2 ||
-		last.Number != 100 {
-		t.Errorf("last call: %+v", last)
-	}
+	longer := c.Took - before.Comms[0].Current().Took
+	check.That(t, longer >= 15*time.Millisecond, "20 ms later the call has gone on for %v longer", longer)
+	last := s.Comms[0].Calls[history-2]
+	check.That(t, last.Over && last.Name == "layer.weight" && last.More == 2 && last.Number == 100,
+		"last call: %+v", last)
 	stacks, err := r.Goroutines(10 * time.Second)
 	check.That(t, err == nil && strings.Contains(stacks, "recorder.rank("), "goroutines: %v, %s", err, stacks)
 	check.That(t, len(s.Tensors) == 1 && s.Tensors[0].Name == "late.bias" && s.Pending == 1, "tensors: %+v", s.Tensors)
@@ -95,15 +91,12 @@ func TestAnotherUserReadsNoRecord(t *testing.T) {
 	fd := r.file.Fd()
 	cmd := exec.Command("cat", fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), fd))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
-	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "Permission denied") {
-		t.Errorf("%v: %q", err, out)
-	}
+	out, err := cmd.CombinedOutput()
+	check.That(t, err != nil && strings.Contains(string(out), "Permission denied"), "%v: %q", err, out)
 }
 
 func TestProcessWithoutARecord(t *testing.T) {
-	if _, err := Open(os.Getpid()); !errors.Is(err, ErrNone) {
-		t.Error(err)
-	}
+	check.Error(Open(os.Getpid())).Is(t, ErrNone)
 }
 
 func TestClosedRecordIsGone(t *testing.T) {
@@ -115,9 +108,7 @@ func TestClosedRecordIsGone(t *testing.T) {
 	reader.Close() // this process would publish it
 	l.Enter(1, 1, 0, -1, -1, "", 0)
 	l.Leave(false)
-	if _, err := Open(os.Getpid()); !errors.Is(err, ErrNone) {
-		t.Error(err)
-	}
+	check.Error(Open(os.Getpid())).Is(t, ErrNone)
 }
 
 // Brief calls are recorded with the mean of those that are measured, and all others with their own

@@ -195,9 +195,8 @@ func TestReportCountsLinesExactly(t *testing.T) {
 		r.Close("", 0, "", nil)
 		all := must.Get(record.Read(dir))(t)
 		want := tt.total(tt.samples - 1)
-		if got := collect(all).rows[0].lines; got != want {
-			t.Errorf("%s: %d lines, want %d", name, got, want)
-		}
+		got := collect(all).rows[0].lines
+		check.That(t, got == want, "%s: %d lines, want %d", name, got, want)
 	}
 }
 
@@ -220,9 +219,8 @@ func TestReportsOfOddRuns(t *testing.T) {
 		text := own(write(t, Run{Record: r}))
 		check.That(t, strings.HasSuffix(text, "</html>\n") && !strings.Contains(text, "NaN"), "%s: %s", name, text)
 	}
-	if text := write(t, Run{}); !strings.Contains(text, "No sample") {
-		t.Error(text)
-	}
+	text := write(t, Run{})
+	check.That(t, strings.Contains(text, "No sample"), "%v", text)
 }
 
 // The page of a large run stays small enough to load at once and to send to others.

@@ -86,9 +86,8 @@ func TestTensorThatOneRankLacks(t *testing.T) {
 	check.That(t, len(waits) == 1 && fmt.Sprint(waits[0].Missing) == "[2]" && waits[0].Call.Name == "loss",
 		"%+v", waits)
 	ranks[2].Record.Pending = 70 // more tensors than a record shows: it may have this one
-	if waits := Waits(ranks, 4); len(waits) != 0 {
-		t.Errorf("%+v", waits)
-	}
+	waits = Waits(ranks, 4)
+	check.That(t, len(waits) == 0, "%+v", waits)
 }
 
 func TestRankThatHasNotJoined(t *testing.T) {
@@ -186,9 +185,8 @@ func TestOneRankAlone(t *testing.T) {
 	want := "its last call ended 4s ago: barrier, call 7\nit waits for allreduce of \"loss\", 8 bytes, for " +
 		"3s\ntrain?  <- rank 3\nmain\nwait\n= in futex\n"
 	check.Equal(t, Alone(r, 12), want)
-	if got := Alone(r, 4); strings.Count(got, "\n") > 4 || !strings.HasPrefix(got, "its last call") {
-		t.Errorf("in 4 lines: %s", got)
-	}
+	got := Alone(r, 4)
+	check.That(t, strings.Count(got, "\n") <= 4 && strings.HasPrefix(got, "its last call"), "in 4 lines: %s", got)
 }
 
 // Stall reports of ring lead to a look at the ranks, and other notes of ranks do not.

@@ -68,9 +68,7 @@ func TestReadingsOfAHostAreValidated(t *testing.T) {
 		"a negative rank": text(wire.Reading{Rank: &wire.RankUse{Rank: -1}}),
 	} {
 		p := parser{owns: func(rank int) bool { return rank == 1 }}
-		if err := p.add(data, func(*reading) {}); err == nil {
-			t.Errorf("%s is taken", name)
-		}
+		check.Error(p.add(data, func(*reading) {})).Any(t, name, "is taken")
 	}
 }
 
@@ -109,12 +107,10 @@ func TestRates(t *testing.T) {
 		"%+v", r)
 	check.That(t, r.LinesTotal == 2 && r.OutputTotal == 5 && r.Lines >= 1 && r.Lines <= 2.1,
 		"%d lines, %v/s", r.LinesTotal, r.Lines)
-	if r = got.Ranks[1]; r.State != Ended || r.Exit.Code != 3 {
-		t.Errorf("%+v", r)
-	}
-	if r = got.Ranks[2]; r.State != Waiting || r.Host != "f2" {
-		t.Errorf("%+v", r)
-	}
+	r = got.Ranks[1]
+	check.That(t, r.State == Ended && r.Exit.Code == 3, "%+v", r)
+	r = got.Ranks[2]
+	check.That(t, r.State == Waiting && r.Host == "f2", "%+v", r)
 	if h := got.Hosts[0]; h.CPU != 2 || h.Used != 5 || h.Sent != 100 || len(h.GPUs) != 3 || got.Hosts[1].Age != -1 {
 		t.Errorf("%+v", got.Hosts)
 	}
@@ -147,9 +143,8 @@ func TestRates(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	join(one.last, 10, 100, 5*time.Second, 0)
-	if got := f.sample().Ranks[0].Ring; got.Share != 1 {
-		t.Errorf("communicators that are used together: %+v", got)
-	}
+	ring := f.sample().Ranks[0].Ring
+	check.That(t, ring.Share == 1, "communicators that are used together: %+v", ring)
 	one.last.ranks[0] = wire.RankUse{Rank: 0, PID: 8, CPU: time.Hour} // another process has no rate yet
 	if r := f.sample().Ranks[0]; r.CPU != 0 {
 		t.Errorf("%+v", r)
@@ -218,9 +213,8 @@ func FuzzReadings(f *testing.F) {
 			one.last = r
 			sample := Sample{Ranks: []Rank{{Rank: 1}}}
 			sample.add(one, time.Now(), false)
-			if _, err := json.Marshal(sample); err != nil {
-				t.Error(err)
-			}
+			_, err := json.Marshal(sample)
+			check.OK(t, err)
 		})
 		check.That(t, len(p.text) <= wire.MaxReading+len(data), "unbounded")
 	})

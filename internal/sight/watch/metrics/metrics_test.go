@@ -104,10 +104,9 @@ func TestPrometheusReadsTheMetrics(t *testing.T) {
 // seconds or ratios.
 func TestNamesAndUnits(t *testing.T) {
 	for name, f := range parse(t, Prometheus.Text(Job{}, sample())) {
-		if strings.HasSuffix(name, "_total") != (f.GetType() == dto.MetricType_COUNTER) || f.GetHelp() == "" ||
-			!strings.HasSuffix(f.GetHelp(), ".") || strings.Contains(name, "percent") {
-			t.Errorf("%s is a %v: %s", name, f.GetType(), f.GetHelp())
-		}
+		check.That(t, strings.HasSuffix(name, "_total") == (f.GetType() == dto.MetricType_COUNTER) &&
+			f.GetHelp() != "" && strings.HasSuffix(f.GetHelp(), ".") && !strings.Contains(name, "percent"),
+			"%s is a %v: %s", name, f.GetType(), f.GetHelp())
 	}
 }
 
@@ -172,20 +171,14 @@ func TestReadersSeeWholeFiles(t *testing.T) {
 		t.Errorf("%q, %v", text, err)
 	}
 	info, err := os.Stat(path)
-	if err != nil || info.Mode().Perm() != 0o644 || info.Size() != int64(len(Prometheus.Text(Job{}, sample()))) {
-		t.Errorf("%v, %v", info, err)
-	}
+	check.That(t, err == nil && info.Mode().Perm() == 0o644 &&
+		info.Size() == int64(len(Prometheus.Text(Job{}, sample()))), "%v, %v", info, err)
 	check.OK(t, target.Close())
-	if left, _ := os.ReadDir(dir); len(left) != 0 {
-		t.Errorf("left %v", left)
-	}
+	left, _ := os.ReadDir(dir)
+	check.That(t, len(left) == 0, "left %v", left)
 	must.OK(t, os.Symlink("elsewhere", path))
-	if _, err := OpenFile(path); err == nil {
-		t.Error("a link is replaced")
-	}
-	if _, err := OpenFile(filepath.Join(dir, "none", "x")); err == nil {
-		t.Error("a folder is made up")
-	}
+	check.Error(OpenFile(path)).Any(t, "a link is replaced")
+	check.Error(OpenFile(filepath.Join(dir, "none", "x"))).Any(t, "a folder is made up")
 }
 
 func TestServer(t *testing.T) {
@@ -209,8 +202,7 @@ func TestAddresses(t *testing.T) {
 	for text, want := range map[string]string{":9400": "127.0.0.1:9400", "localhost:1": "127.0.0.1:1",
 		"[::1]:9400": "[::1]:9400", "0.0.0.0:9400": "0.0.0.0:9400",
 		"gorun.prom": "", "dir/x:1": "", "127.0.0.1:99999": "", "127.0.0.1": "", "": ""} {
-		if at, is := Address(text); is != (want != "") || is && at.String() != want {
-			t.Errorf("%q: %v, %v", text, at, is)
-		}
+		at, is := Address(text)
+		check.That(t, is == (want != "") && (!is || at.String() == want), "%q: %v, %v", text, at, is)
 	}
 }

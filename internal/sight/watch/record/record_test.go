@@ -58,11 +58,10 @@ func TestRecordIsReadAgain(t *testing.T) {
 	all, err := Read(dir) // while it is written
 	must.That(t, err == nil && len(all.Points) == 3 && all.Cut && all.Run.Ended.IsZero(), "%+v, %v", all, err)
 	r.Close("g7k2", 3, "rank 0 failed", []string{"bad"})
-	if all, err = Read(dir); err != nil || all.Cut || all.Run.ID != "g7k2" || all.Run.Code != 3 ||
-		all.Run.Last[0] != "bad" || len(all.Events) != 2 || all.Events[0].Text != "exited with code 0" ||
-		len(all.Events[1].Stacks) != MaxStacks {
-		t.Fatalf("%+v, %v", all, err)
-	}
+	all, err = Read(dir)
+	must.That(t, err == nil && !all.Cut && all.Run.ID == "g7k2" && all.Run.Code == 3 && all.Run.Last[0] == "bad" &&
+		len(all.Events) == 2 && all.Events[0].Text == "exited with code 0" && len(all.Events[1].Stacks) == MaxStacks,
+		"%+v, %v", all, err)
 	want := Point{
 		At:    4,
 		Hosts: []string{"f1"},
@@ -83,12 +82,9 @@ func TestRecordIsReadAgain(t *testing.T) {
 			Sent:     []int64{4},
 		},
 	}
-	if got := all.Points[2]; !reflect.DeepEqual(got, want) {
-		t.Errorf("got  %+v\nwant %+v", got, want)
-	}
-	if _, err := Create(dir, Run{}, nil); err == nil {
-		t.Error("a record is overwritten")
-	}
+	got := all.Points[2]
+	check.That(t, reflect.DeepEqual(got, want), "got  %+v\nwant %+v", got, want)
+	check.Error(Create(dir, Run{}, nil)).Any(t, "a record is overwritten")
 }
 
 // A job of 64 ranks has at most 5 MB in its first hour, of the least regular numbers, of which the
@@ -140,9 +136,8 @@ func TestMalformedRecords(t *testing.T) {
 		for file, text := range files {
 			must.OK(t, os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600))
 		}
-		if r, err := Read(dir); err == nil {
-			t.Errorf("%s: %+v", name, r)
-		}
+		r, err := Read(dir)
+		check.That(t, err != nil, "%s: %+v", name, r)
 	}
 	bad := Point{Ranks: Ranks{CPU: []float64{1}}}
 	check.That(t, bad.check(0) != nil, "columns of different lengths are taken")
@@ -226,9 +221,8 @@ func TestHostileFolders(t *testing.T) {
 			for i := range all.Points {
 				values += all.values(i)
 			}
-			if values > maxValues+maxLine/2 || len(all.Points) > maxPoints || err == nil && len(all.Points) == 0 {
-				t.Errorf("%d points of %d values", len(all.Points), values)
-			}
+			check.That(t, values <= maxValues+maxLine/2 && len(all.Points) <= maxPoints &&
+				(err != nil || len(all.Points) != 0), "%d points of %d values", len(all.Points), values)
 		})
 	}
 }

@@ -72,27 +72,21 @@ func TestStragglerOfAWhile(t *testing.T) {
 	}
 	at := run(100, 0, 0.3, 0.3, 0.3)
 	at = run(10, at, 0.6, 0.6, 0.2)
-	if at = run(100, at, 0.3, 0.3, 0.3); found != 0 {
-		t.Errorf("found %d by a short delay", found)
-	}
-	if at = run(200, at, 0.3, 0.3, 0.0); found != 1 {
-		t.Errorf("found %d", found)
-	}
 	at = run(100, at, 0.3, 0.3, 0.3)
-	if at = run(200, at, 0.3, 0.3, 0.0); found != 2 {
-		t.Errorf("found %d", found)
-	}
-	if at = run(200, at, 0.3, 0.0, -1); found != 2 {
-		t.Errorf("found %d when a rank has ended", found)
-	}
-	if costs := f.Costs(); len(costs) != 3 || costs[2] < 0.15 || costs[2] > 0.25 || costs[0] > 0.01 {
-		t.Errorf("%v", costs)
-	}
+	check.That(t, found == 0, "found %d by a short delay", found)
+	at = run(200, at, 0.3, 0.3, 0.0)
+	check.Equal(t, found, 1, "found")
+	at = run(100, at, 0.3, 0.3, 0.3)
+	at = run(200, at, 0.3, 0.3, 0.0)
+	check.Equal(t, found, 2, "found")
+	at = run(200, at, 0.3, 0.0, -1)
+	check.That(t, found == 2, "found %d when a rank has ended", found)
+	costs := f.Costs()
+	check.That(t, len(costs) == 3 && costs[2] >= 0.15 && costs[2] <= 0.25 && costs[0] <= 0.01, "%v", costs)
 	again := sample(at, 0.5, 0.0)
 	again.Ranks[0].PID = 7
-	if f.Add(again); len(f.Costs()) != 2 {
-		t.Errorf("%v after another start", f.Costs())
-	}
+	f.Add(again)
+	check.That(t, len(f.Costs()) == 2, "%v after another start", f.Costs())
 }
 
 // idle returns a sample of ranks without ring.
