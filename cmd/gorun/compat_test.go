@@ -73,10 +73,8 @@ func TestHelp(t *testing.T) {
 	environ.Quiet(t)
 	said := func(argv ...string) string {
 		var out, complaint bytes.Buffer
-		if code := runCLI(append([]string{"gorun"}, argv...), nil, &out, &complaint, nil); code != 0 ||
-			complaint.Len() > 0 {
-			t.Errorf("%q: code %d, %s", argv, code, &complaint)
-		}
+		code := runCLI(append([]string{"gorun"}, argv...), nil, &out, &complaint, nil)
+		check.That(t, code == 0 && complaint.Len() <= 0, "%q: code %d, %s", argv, code, &complaint)
 		return out.String()
 	}
 	all := said("help", "compat")
@@ -84,10 +82,9 @@ func TestHelp(t *testing.T) {
 		"--ntasks-per-node VALUE", "--nproc-per-node VALUE", "plm_rsh_agent"} {
 		check.That(t, strings.Contains(all, words), "help compat lacks %q", words)
 	}
-	if one := said("compat", "srun"); !strings.Contains(one, "--ntasks-per-node VALUE") ||
-		strings.Contains(one, "--fusion-threshold-mb") {
-		t.Errorf("compat srun:\n%s", golden.Clip(one))
-	}
+	one := said("compat", "srun")
+	check.That(t, strings.Contains(one, "--ntasks-per-node VALUE") && !strings.Contains(one, "--fusion-threshold-mb"),
+		"compat srun:\n%s", golden.Clip(one))
 	var o settings.Options
 	help := said("--help")
 	for _, g := range o.Groups() {
@@ -135,8 +132,7 @@ func TestHelpOfCommands(t *testing.T) {
 				listed = append(listed, name)
 			}
 		}
-		if got := strings.Join(listed, " "); got != want {
-			t.Errorf("--%s is listed by %q, want %q", flag, got, want)
-		}
+		got := strings.Join(listed, " ")
+		check.That(t, got == want, "--%s is listed by %q, want %q", flag, got, want)
 	}
 }

@@ -39,9 +39,8 @@ func TestInlineCommands(t *testing.T) {
 				continue
 			}
 			found++
-			if err := readTyped(t, typed, flag); err != nil {
-				t.Errorf("%s: %s: %v; %s", name, span, err, usage.Hint(err))
-			}
+			err := readTyped(t, typed, flag)
+			check.That(t, err == nil, "%s: %s: %v; %s", name, span, err, usage.Hint(err))
 		}
 	}
 	check.That(t, found >= 30, "found %d commands", found)

@@ -39,8 +39,7 @@ func final(t *testing.T, out string, ranks int) {
 
 func TestAlone(t *testing.T) {
 	var out strings.Builder
-	must.OK(t, run(context.Background(), []string{"--data", digits}, &out,
-		ring.WithEnviron(ringtest.Lookup(nil))))
+	must.OK(t, run(context.Background(), []string{"--data", digits}, &out, ring.WithEnviron(ringtest.Lookup(nil))))
 	final(t, out.String(), 1)
 }
 
@@ -76,17 +75,14 @@ func TestProcessesJoin(t *testing.T) {
 
 func TestBadFlags(t *testing.T) {
 	for _, args := range [][]string{{"--batch", "0"}, {"--passes", "-1"}, {"extra"}, {"--data", "/nowhere"}} {
-		if err := run(context.Background(), args, &strings.Builder{}); err == nil {
-			t.Errorf("%v: no error", args)
-		}
+		check.Error(run(context.Background(), args, &strings.Builder{})).Any(t, args, "no error")
 	}
 }
 
 // ranksOf are the processes that run a program.
 func ranksOf(t *testing.T, program string) (pids []int) {
 	t.Helper()
-	entries, err := os.ReadDir("/proc")
-	must.OK(t, err)
+	entries := must.Get(os.ReadDir("/proc"))(t)
 	for _, e := range entries {
 		if pid, err := strconv.Atoi(e.Name()); err == nil {
 			if exe, _ := os.Readlink(filepath.Join("/proc", e.Name(), "exe")); exe == program {
@@ -150,12 +146,9 @@ func TestKilledRanksAreReplaced(t *testing.T) {
 	for lines.Scan() {
 		text += lines.Text() + "\n"
 	}
-	if err := cmd.Wait(); err != nil {
-		t.Errorf("%v\n%s", err, complaints.String())
-	}
+	check.OK(t, cmd.Wait(), complaints.String())
 	final(t, text, 3)
-	if left := ranksOf(t, program); len(left) > 0 {
-		t.Errorf("ranks %v are left", left)
-	}
+	left := ranksOf(t, program)
+	check.That(t, len(left) == 0, "ranks %v are left", left)
 	t.Log(complaints.String())
 }

@@ -56,20 +56,17 @@ func TestFourRanksLearn(t *testing.T) {
 	must.HaveTime(t)
 	out, last := trainOn(t, 4)
 	check.That(t, last.accuracy >= 96, "accuracy is %v %%", last.accuracy)
-	if lines := strings.Count(out, "\nepoch "); lines != 30 {
-		t.Errorf("rank 0 printed %d epochs, want 30:\n%s", lines, out)
-	}
+	lines := strings.Count(out, "\nepoch ")
+	check.That(t, lines == 30, "rank 0 printed %d epochs, want 30:\n%s", lines, out)
 }
 
 func TestSeedDecidesAll(t *testing.T) {
 	must.HaveTime(t)
 	_, first := trainOn(t, 4, "--epochs", "3")
-	if _, second := trainOn(t, 4, "--epochs", "3"); second != first {
-		t.Errorf("with the same seed: %+v, then %+v", first, second)
-	}
-	if _, other := trainOn(t, 4, "--epochs", "3", "--seed", "2"); other == first {
-		t.Error("the seed changes nothing")
-	}
+	_, second := trainOn(t, 4, "--epochs", "3")
+	check.That(t, second == first, "with the same seed: %+v, then %+v", first, second)
+	_, other := trainOn(t, 4, "--epochs", "3", "--seed", "2")
+	check.That(t, other != first, "the seed changes nothing")
 }
 
 func TestRanksShareTheWorkOfOne(t *testing.T) {
@@ -77,10 +74,9 @@ func TestRanksShareTheWorkOfOne(t *testing.T) {
 	for _, batch := range []string{"64", "50"} { // shares that are equal, and that are not
 		_, one := trainOn(t, 1, "--global-batch", batch, "--epochs", "6")
 		_, four := trainOn(t, 4, "--global-batch", batch, "--epochs", "6")
-		if diff := math.Abs(one.loss - four.loss); diff > 1e-4 {
-			t.Errorf("batch %s: final loss %v on one rank, %v on four: they differ by %v", batch, one.loss, four.loss,
-				diff)
-		}
+		diff := math.Abs(one.loss - four.loss)
+		check.That(t, diff <= 1e-4,
+			"batch %s: final loss %v on one rank, %v on four: they differ by %v", batch, one.loss, four.loss, diff)
 	}
 }
 
@@ -138,9 +134,8 @@ func TestRate(t *testing.T) {
 	}
 	r := &trainer{cfg: cfg, global: 128}
 	for time, want := range map[float64]float32{0: 0.1, 1: 0.25, 2: 0.4, 6: 0.2, 10: 0} {
-		if got := r.rate(time); math.Abs(float64(got-want)) > 1e-6 {
-			t.Errorf("rate at epoch %v is %v, want %v", time, got, want)
-		}
+		got := r.rate(time)
+		check.That(t, math.Abs(float64(got-want)) <= 1e-6, "rate at epoch %v is %v, want %v", time, got, want)
 	}
 }
 
@@ -161,8 +156,6 @@ func TestShardsCoverAll(t *testing.T) {
 
 func TestBadFlags(t *testing.T) {
 	for _, args := range [][]string{{"--batch", "0"}, {"--epochs", "-1"}, {"extra"}, {"--data", "/nowhere"}} {
-		if err := run(context.Background(), args, &strings.Builder{}); err == nil {
-			t.Errorf("%v: no error", args)
-		}
+		check.Error(run(context.Background(), args, &strings.Builder{})).Any(t, args, "no error")
 	}
 }

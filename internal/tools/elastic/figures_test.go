@@ -13,9 +13,8 @@ func TestPercentile(t *testing.T) {
 		sorted = append(sorted, time.Duration(i+1))
 	}
 	for p, want := range map[int]time.Duration{0: 1, 1: 1, 50: 30, 90: 54, 99: 60, 100: 60} {
-		if got := percentile(sorted, p); got != want {
-			t.Errorf("p%d of 1 to 60 is %d, want %d", p, got, want)
-		}
+		got := percentile(sorted, p)
+		check.That(t, got == want, "p%d of 1 to 60 is %d, want %d", p, got, want)
 	}
 	check.Equal(t, percentile(sorted[:1], 50), 1, "the median of one")
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -16,9 +17,8 @@ func TestPureParts(t *testing.T) {
 	must.HaveTime(t)
 	lab.Need(t, interpreter)
 	cmd := exec.Command(interpreter, "-B", "-m", "unittest", "-q", "test_check")
-	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "OK") {
-		t.Errorf("%v\n%s", err, out)
-	}
+	out, err := cmd.CombinedOutput()
+	check.That(t, err == nil && strings.Contains(string(out), "OK"), "%v\n%s", err, out)
 }
 
 // A machine without a GPU gets a message and a distinct exit code.
@@ -28,7 +28,6 @@ func TestWithoutGPU(t *testing.T) {
 	cmd.Env = append(cmd.Environ(), "PATH=/nowhere")
 	out, err := cmd.CombinedOutput()
 	must.That(t, cmd.ProcessState != nil, "%v", err)
-	if code := cmd.ProcessState.ExitCode(); code != 77 || !strings.HasPrefix(string(out), "gpu-test: no GPU: ") {
-		t.Errorf("exit code %d: %s", code, out)
-	}
+	code := cmd.ProcessState.ExitCode()
+	check.That(t, code == 77 && strings.HasPrefix(string(out), "gpu-test: no GPU: "), "exit code %d: %s", code, out)
 }

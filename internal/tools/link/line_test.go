@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 func TestLineDelaysAndLimits(t *testing.T) {
@@ -71,9 +72,8 @@ func TestSegmentCountsWithTheHeadersOfItsPackets(t *testing.T) {
 	}
 	for _, c := range []struct{ payload, packets int }{{1448, 1}, {1449, 2}, {2896, 2}, {64000, 45}} {
 		want := c.payload + c.packets*headers
-		if got := wireSize(segment(c.payload, 1448)); got != want {
-			t.Errorf("%d bytes of data: %d on the wire, want %d", c.payload, got, want)
-		}
+		got := wireSize(segment(c.payload, 1448))
+		check.That(t, got == want, "%d bytes of data: %d on the wire, want %d", c.payload, got, want)
 	}
 	check.Equal(t, wireSize(make([]byte, headSize+60)), 60, "a short frame")
 }
@@ -88,9 +88,8 @@ func TestScheduleKeepsFramesInOrder(t *testing.T) {
 		t.Errorf("frame %d before its time", f.number)
 	}
 	for _, want := range []uint64{1, 3, 2, 0} {
-		if f := s.due(start.Add(time.Second)); f == nil || f.number != want {
-			t.Fatalf("%+v, want frame %d", f, want)
-		}
+		f := s.due(start.Add(time.Second))
+		must.That(t, f != nil && f.number == want, "%+v, want frame %d", f, want)
 	}
 	check.That(t, s.due(start.Add(time.Hour)) == nil, "a frame too many")
 }

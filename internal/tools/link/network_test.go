@@ -74,9 +74,7 @@ func newHosts(t *testing.T, n int) (*link.Network, []*host) {
 		}()
 		must.OK(t, <-made)
 		t.Cleanup(func() { h.file.Close() })
-		if h.port, err = network.Join(h.path(), "wan0", netip.PrefixFrom(h.addr, 24)); err != nil {
-			t.Fatal(err)
-		}
+		h.port = must.Get(network.Join(h.path(), "wan0", netip.PrefixFrom(h.addr, 24)))(t)
 		hosts = append(hosts, h)
 	}
 	return network, hosts
@@ -103,9 +101,8 @@ func send(t *testing.T, conn *net.UDPConn, to *host, text string) {
 func receive(t *testing.T, conn *net.UDPConn, want string) {
 	t.Helper()
 	text := make([]byte, 100)
-	if n, err := conn.Read(text); err != nil || string(text[:n]) != want {
-		t.Fatalf("%q, %v, want %q", text[:n], err, want)
-	}
+	n, err := conn.Read(text)
+	must.That(t, err == nil && string(text[:n]) == want, "%q, %v, want %q", text[:n], err, want)
 }
 
 func TestEachDirectionHasItsDelay(t *testing.T) {
@@ -120,19 +117,16 @@ func TestEachDirectionHasItsDelay(t *testing.T) {
 	begun := time.Now()
 	send(t, a, hosts[2], "there")
 	receive(t, c, "there")
-	if took := time.Since(begun); took < 60*time.Millisecond {
-		t.Errorf("there: %v", took)
-	}
+	took := time.Since(begun)
+	check.That(t, took >= 60*time.Millisecond, "there: %v", took)
 	hosts[2].port.Out(link.Line{Delay: 25 * time.Millisecond})
 	begun = time.Now()
 	send(t, c, hosts[0], "back")
 	receive(t, a, "back")
-	if took := time.Since(begun); took < 25*time.Millisecond {
-		t.Errorf("back: %v", took)
-	}
-	if s := network.Stats(); s.Delivered < 3 || s.Dropped > 0 || s.Latest < s.Late {
-		t.Errorf("%+v", s)
-	}
+	took = time.Since(begun)
+	check.That(t, took >= 25*time.Millisecond, "back: %v", took)
+	s := network.Stats()
+	check.That(t, s.Delivered >= 3 && s.Dropped <= 0 && s.Latest >= s.Late, "%+v", s)
 }
 
 func TestOneDirectionLosesAll(t *testing.T) {
@@ -155,9 +149,8 @@ func TestOneDirectionLosesAll(t *testing.T) {
 	}
 	send(t, a, hosts[2], "after the lost ones")
 	receive(t, c, "after the lost ones")
-	if s := network.Stats(); s.Dropped < 10 {
-		t.Errorf("%+v", s)
-	}
+	s := network.Stats()
+	check.That(t, s.Dropped >= 10, "%+v", s)
 	network.Path(hosts[0].port, hosts[1].port, link.Line{})
 	send(t, a, hosts[1], "again")
 	receive(t, b, "again") // and nothing before it
@@ -196,14 +189,12 @@ func TestRateBoundsAStream(t *testing.T) {
 				sent <- err
 			}()
 			got := make([]byte, len(data))
-			if _, err := io.ReadFull(listener, got); err != nil || !bytes.Equal(got, data) {
-				t.Errorf("received otherwise than sent: %v", err)
-			}
+			_, err = io.ReadFull(listener, got)
+			check.That(t, err == nil && bytes.Equal(got, data), "received otherwise than sent: %v", err)
 			took := time.Since(begun)
 			check.OK(t, <-sent)
-			if least := time.Duration(float64(len(data)) * 8 / l.Rate * float64(time.Second)); took < least {
-				t.Errorf("took %v, less than %v", took, least)
-			}
+			least := time.Duration(float64(len(data)) * 8 / l.Rate * float64(time.Second))
+			check.That(t, took >= least, "took %v, less than %v", took, least)
 		})
 	}
 }
@@ -220,7 +211,6 @@ func TestRemovedInterfaceLeavesTheOthers(t *testing.T) {
 		send(t, a, hosts[2], "hello")
 		receive(t, c, "hello")
 	}
-	if _, err := network.Join("/proc/self/fd/99999", "wan0", netip.MustParsePrefix("10.90.0.9/24")); err == nil {
-		t.Error("a namespace that does not exist is joined")
-	}
+	check.Error(network.Join("/proc/self/fd/99999", "wan0", netip.MustParsePrefix("10.90.0.9/24"))).Any(t,
+		"a namespace that does not exist is joined")
 }

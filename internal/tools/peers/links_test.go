@@ -36,8 +36,7 @@ func TestLeastTimeThatLinksAllow(t *testing.T) {
 		{slow, 1e6, 2 * 15. / 16 * 8e6 / 50},
 		{links{hosts: 9, delay: time.Millisecond, mbit: 1e3}, 8, 4e3},
 	} {
-		if got := c.l.least(c.bytes); math.Abs(got-c.want) > 1e-6*c.want {
-			t.Errorf("%+v, %d bytes: %g, want %g", c.l, c.bytes, got, c.want)
-		}
+		got := c.l.least(c.bytes)
+		check.That(t, math.Abs(got-c.want) <= 1e-6*c.want, "%+v, %d bytes: %g, want %g", c.l, c.bytes, got, c.want)
 	}
 }

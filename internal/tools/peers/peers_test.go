@@ -29,9 +29,7 @@ func TestSettings(t *testing.T) {
 		streams:    1,
 	}
 	check.OK(t, good.check())
-	if got := good.sizes(); !slices.Equal(got, []int{4, 16, 64}) {
-		t.Errorf("sizes %v", got)
-	}
+	check.Slice(t, good.sizes(), []int{4, 16, 64}, "sizes")
 	for i, change := range []func(s *settings){
 		func(s *settings) { s.collective = "scan" },
 		func(s *settings) { s.transport = "udp" },
@@ -51,9 +49,8 @@ func TestSettings(t *testing.T) {
 	}
 	var s size
 	for text, want := range map[string]size{"4": 4, "64K": 64 << 10, "2m": 2 << 20} {
-		if err := s.Set(text); err != nil || s != want {
-			t.Errorf("%s: %v, %v", text, s, err)
-		}
+		err := s.Set(text)
+		check.That(t, err == nil && s == want, "%s: %v, %v", text, s, err)
 	}
 	check.That(t, s.Set("4 K") != nil && s.Set("-4") != nil, "sizes that are none are taken")
 }
@@ -67,9 +64,7 @@ func TestRowsAreSettings(t *testing.T) {
 	check.That(t, err == nil && s.runs == 2 && s.np == 3 && s.collective == "alltoall" && s.transport == "tcp",
 		"flags do not change a row: %+v, %v", s, err)
 	for _, args := range [][]string{{"-row", "small-3", "gorun"}, {}, {"-np", "1", "gorun"}, {"-np", "many", "gorun"}} {
-		if _, err := parse(args, io.Discard); err == nil {
-			t.Errorf("%q is taken", args)
-		}
+		check.Error(parse(args, io.Discard)).Any(t, args, "is taken")
 	}
 }
 
@@ -134,17 +129,15 @@ func TestReport(t *testing.T) {
 wire: 0.75 times as fast at worst, at 4000 bytes; the goal is 0.92; p99 0.80 at worst
 `
 	check.That(t, strings.HasSuffix(out.String(), want), "got\n%s", out.String())
-	if svg, err := os.ReadFile(r.svg); err != nil || strings.Count(string(svg), "<polyline") != 4 {
-		t.Errorf("%v, %.100s", err, svg)
-	}
+	svg, err := os.ReadFile(r.svg)
+	check.That(t, err == nil && strings.Count(string(svg), "<polyline") == 4, "%v, %.100s", err, svg)
 	r.libraries = r.libraries[:1]
 	check.Equal(t, r.verdict(), "\nwire: 0.50 times as fast at worst, at 1000 bytes; the goal is 0.92\n", "alone")
 	r.transport = "shm"
 	r.row = ""
 	r.svg = ""
-	if got := r.table(); !strings.HasSuffix(got, "| 1000 | 2 | 3 |\n| 4000 | 4 | 5 |\n") || r.verdict() != "" {
-		t.Errorf("got\n%s", got)
-	}
+	got := r.table()
+	check.That(t, strings.HasSuffix(got, "| 1000 | 2 | 3 |\n| 4000 | 4 | 5 |\n") && r.verdict() == "", "got\n%s", got)
 }
 
 func TestSlowRunsAreCounted(t *testing.T) {
@@ -167,24 +160,18 @@ func TestSlowRunsAreCounted(t *testing.T) {
 }
 
 func TestReading(t *testing.T) {
-	if got, err := read(exec.Command("echo", "1.5 2")); err != nil || got != (result{median: 1.5, p99: 2}) {
-		t.Errorf("%v, %v", got, err)
-	}
-	if _, err := read(exec.Command("echo", "fast")); err == nil {
-		t.Error("a line without times is taken")
-	}
+	got, err := read(exec.Command("echo", "1.5 2"))
+	check.That(t, err == nil && got == (result{median: 1.5, p99: 2}), "%v, %v", got, err)
+	check.Error(read(exec.Command("echo", "fast"))).Any(t, "a line without times is taken")
 	if got, err := cpuList("0-2,5"); err != nil || !slices.Equal(got, []string{"0", "1", "2", "5"}) {
 		t.Errorf("%v, %v", got, err)
 	}
-	if _, err := cpuList("0-"); err == nil {
-		t.Error("half a range is taken")
-	}
+	check.Error(cpuList("0-")).Any(t, "half a range is taken")
 }
 
 func TestPinnedRanks(t *testing.T) {
 	lab.Need(t, "taskset")
-	cpus, err := allowed()
-	must.OK(t, err)
+	cpus := must.Get(allowed())(t)
 	g := &ground{cpus: cpus, turn: 1}
 	for rank, name := range []string{"GORUN_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK"} {
 		want := cpus[rank%len(cpus)]
@@ -205,13 +192,10 @@ func TestNetworkComesAndGoes(t *testing.T) {
 	lab.Need(t, "unshare", "nsenter", "ip", "ssh-keygen")
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	n, err := newNetwork(ctx, t.TempDir(), 2, pairs(""))
-	must.OK(t, err)
+	n := must.Get(newNetwork(ctx, t.TempDir(), 2, pairs("")))(t)
 	g := &ground{network: n, addrs: []string{n.hosts[0].addr, n.hosts[1].addr}}
-	if out, err := g.rank(ctx, 1, []string{"ip", "-brief", "-4", "addr", "show", "dev", "eth0"}).Output(); err != nil ||
-		!strings.Contains(string(out), n.hosts[1].addr+"/24") {
-		t.Errorf("%v, %s", err, out)
-	}
+	out, err := g.rank(ctx, 1, []string{"ip", "-brief", "-4", "addr", "show", "dev", "eth0"}).Output()
+	check.That(t, err == nil && strings.Contains(string(out), n.hosts[1].addr+"/24"), "%v, %s", err, out)
 	check.OK(t, n.close())
 	check.That(t, inside(ctx, n.hosts[0].pid, "true") != nil, "the namespace is still there")
 }

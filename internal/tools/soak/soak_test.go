@@ -48,9 +48,8 @@ func TestGrowth(t *testing.T) {
 		"memory that stands": {[]sample{of(0, sshdKiB, 0), of(500, sshdKiB, 900), of(1000, sshdKiB, 900)},
 			false},
 	} {
-		if grown := growth(tc.samples); (len(grown) > 0) != tc.grows {
-			t.Errorf("%s: %v", name, grown)
-		}
+		grown := growth(tc.samples)
+		check.That(t, (len(grown) > 0) == tc.grows, "%s: %v", name, grown)
 	}
 	check.Equal(t, slope([]sample{of(0, tmpFiles, 1), of(10, tmpFiles, 21)}, tmpFiles), 2, "slope")
 }

@@ -34,9 +34,7 @@ func run(t *testing.T, spec Spec, args ...string) (code int, stdout, stderr stri
 	environ.Quiet(t)
 	gorun := filepath.Join(os.Getenv(programs), "gorun")
 	var err error
-	if spec.Build, err = buildid.Of(gorun); err != nil {
-		t.Fatal(err)
-	}
+	spec.Build = must.Get(buildid.Of(gorun))(t)
 	hosts, err := Start(t.TempDir(), spec)
 	must.OK(t, err)
 	defer hosts.Close()
@@ -51,9 +49,8 @@ func run(t *testing.T, spec Spec, args ...string) (code int, stdout, stderr stri
 	if err := cmd.Run(); cmd.ProcessState == nil || ctx.Err() != nil {
 		t.Fatalf("%v: %.2000s", err, errs.String())
 	}
-	if got := hosts.Reached(); got != spec.Hosts {
-		t.Errorf("%d agents were started on %d hosts", got, spec.Hosts)
-	}
+	got := hosts.Reached()
+	check.That(t, got == spec.Hosts, "%d agents were started on %d hosts", got, spec.Hosts)
 	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
 }
 

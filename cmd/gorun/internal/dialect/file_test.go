@@ -16,8 +16,7 @@ func TestProgramLines(t *testing.T) {
 	check.That(t, err == nil && slices.EqualFunc(lines, want, slices.Equal), "%q, %v", lines, err)
 	for text, want := range map[string]string{"": "names no program", "# a\n": "names no program",
 		"a 'b\n": "a quote is not closed"} {
-		if _, err := programLines(text); !usage.Is(err) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v", text, err)
-		}
+		_, err := programLines(text)
+		check.That(t, usage.Is(err) && strings.Contains(err.Error(), want), "%q: %v", text, err)
 	}
 }

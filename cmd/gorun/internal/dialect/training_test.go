@@ -16,18 +16,15 @@ import (
 // A default hostfile says where the user's program runs, so nobody else may be able to change it.
 func TestDefaultHostfileOfOthersIsRefused(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "hostfile")
-	if exists, err := usesDefault(file, "--hostfile"); exists || err != nil {
-		t.Errorf("without a file: %v, %v", exists, err)
-	}
+	exists, err := usesDefault(file, "--hostfile")
+	check.That(t, !exists && err == nil, "without a file: %v, %v", exists, err)
 	must.OK(t, os.WriteFile(file, nil, 0o644))
-	if exists, err := usesDefault(file, "--hostfile"); !exists || err != nil {
-		t.Errorf("with a file of the user's: %v, %v", exists, err)
-	}
+	exists, err = usesDefault(file, "--hostfile")
+	check.That(t, exists && err == nil, "with a file of the user's: %v, %v", exists, err)
 	must.OK(t, os.Chmod(filepath.Dir(file), 0o777))
-	if exists, err := usesDefault(file, "--hostfile"); exists || err == nil ||
-		!strings.Contains(err.Error(), "others can change ") || usage.Hint(err) == "" {
-		t.Errorf("with one that others can change: %v, %v", exists, err)
-	}
+	exists, err = usesDefault(file, "--hostfile")
+	check.That(t, !exists && err != nil && strings.Contains(err.Error(), "others can change ") && usage.Hint(err) != "",
+		"with one that others can change: %v, %v", exists, err)
 }
 
 // Where PATH has python3 alone, scripts run by that.
@@ -43,9 +40,8 @@ func TestScriptsRunByThePythonThatIsThere(t *testing.T) {
 		alone:              "python3",
 		alone + ":" + both: "python",
 	} {
-		line, err := Translate([]string{"--nproc-per-node=1", "train.py"}, []string{"PATH=" + path}, Torch,
-			pflag.NewFlagSet("", pflag.ContinueOnError), nil)
-		must.OK(t, err)
+		line := must.Get(Translate([]string{"--nproc-per-node=1", "train.py"}, []string{"PATH=" + path}, Torch,
+			pflag.NewFlagSet("", pflag.ContinueOnError), nil))(t)
 		check.That(t, slices.Contains(line.Args, want), "PATH=%s: %q has no %s", path, line.Args, want)
 	}
 }

@@ -108,9 +108,8 @@ func reader(t *testing.T) func(typed string) (dialect.Line, *settings.Options, e
 			return line, nil, usage.Errorf(usage.Hint(err), "%s", strings.ReplaceAll(err.Error(), file, "FILE"))
 		}
 		if len(line.Args) > 0 && !slices.Contains(commands(), line.Args[0]) {
-			if err := flags.Parse(line.Args); err != nil && err != pflag.ErrHelp {
-				t.Errorf("%s: %q: %v", typed, line.Args, err)
-			}
+			err := flags.Parse(line.Args)
+			check.That(t, err == nil || err == pflag.ErrHelp, "%s: %q: %v", typed, line.Args, err)
 		}
 		return line, o, nil
 	}
@@ -155,9 +154,7 @@ func TestCommandFlagsMayStandAnywhere(t *testing.T) {
 		flags)
 	check.That(t, err == nil && shown(got) == "allreduce --np=4 x --hosts=a:2 --; notice: no effect yet: -membind",
 		"%s, %v", shown(got), err)
-	if _, err := dialect.TranslateWords([]string{"-np"}, nil, flags); err == nil {
-		t.Error("a missing value is no error")
-	}
+	check.Error(dialect.TranslateWords([]string{"-np"}, nil, flags)).Any(t, "a missing value is no error")
 }
 
 func TestChooseDialect(t *testing.T) {
@@ -255,9 +252,7 @@ func TestAmbiguousFlags(t *testing.T) {
 	}
 	slices.Sort(got)
 	want := []string{"-d", "-m", "-q", "-r", "-s", "-t"}
-	if got := slices.Compact(got); !slices.Equal(got, want) {
-		t.Errorf("they are %q, want %q", got, want)
-	}
+	check.Slice(t, slices.Compact(got), want, "they are")
 }
 
 // TestInventoryIsKnown checks that no launcher's option is missing, and that each takes the same
@@ -383,12 +378,10 @@ func FuzzTranslate(f *testing.F) {
 			if len(ours) == 2 && (isFlag || hasColon(program) || launcher >= dialect.Torch && launcher < dialect.Own) {
 				continue // a flag, several programs, a Python script, or the command of a launcher
 			}
-			if err != nil || !slices.Equal(withoutExports(got.Args), slices.Concat([]string{"--np=4", "--"}, program)) {
-				t.Fatalf("%q, then %q: %q, %v", ours, program, got.Args, err)
-			}
-			if err := flags.Parse(got.Args); err != nil || !slices.Equal(flags.Args(), program) {
-				t.Fatalf("%q: %q, %v", program, flags.Args(), err)
-			}
+			must.That(t, err == nil && slices.Equal(withoutExports(got.Args),
+				slices.Concat([]string{"--np=4", "--"}, program)), "%q, then %q: %q, %v", ours, program, got.Args, err)
+			err = flags.Parse(got.Args)
+			must.That(t, err == nil && slices.Equal(flags.Args(), program), "%q: %q, %v", program, flags.Args(), err)
 		}
 	})
 }

@@ -49,19 +49,16 @@ func TestHostsSpeakForThemselves(t *testing.T) {
 	c.take(0, 1, time.Time{}, []byte(`{"facts":{"xids":[`+strings.Repeat("{},", maxValues)+"{}]}}\n"))
 	m := doctor.Measured{Names: []string{"c", "b", "a"}, Hosts: map[string]doctor.Host{}}
 	c.into(hosts, &m)
-	if len(m.Links) != 1 || m.Links[0].From != 1 || m.Links[0].To != 0 || strings.Contains(m.Links[0].Error, "\x1b") {
-		t.Errorf("%+v", m.Links)
-	}
+	check.That(t, len(m.Links) == 1 && m.Links[0].From == 1 && m.Links[0].To == 0 &&
+		!strings.Contains(m.Links[0].Error, "\x1b"), "%+v", m.Links)
 	if len(m.Links) == 1 && m.Links[0].Busy != 0.3 { // of the host that it names
 		t.Errorf("%+v", m.Links)
 	}
-	if f := m.Hosts["b"].Facts; f == nil || f.Cores != 1 || strings.Contains(f.Hostname, "\x1b") ||
-		m.Hosts["a"].Facts != nil {
-		t.Errorf("%+v", m.Hosts)
-	}
-	if n := c.answers[2].b.Len(); n > maxAnswer {
-		t.Errorf("%d bytes are kept", n)
-	}
+	f := m.Hosts["b"].Facts
+	check.That(t, f != nil && f.Cores == 1 && !strings.Contains(f.Hostname, "\x1b") && m.Hosts["a"].Facts == nil,
+		"%+v", m.Hosts)
+	n := c.answers[2].b.Len()
+	check.That(t, n <= maxAnswer, "%d bytes are kept", n)
 }
 
 // No text of a host reaches a report as it is, whichever field or key it is in.
@@ -80,9 +77,8 @@ func TestAllTextsOfHostsAreClean(t *testing.T) {
 	m := doctor.Measured{Names: []string{"a", "b"}, Hosts: map[string]doctor.Host{}}
 	c.into([]hostfile.Host{{Name: "a"}, {Name: "b"}}, &m)
 	must.That(t, m.Hosts["a"].Facts != nil && len(m.Links) == 1, "%+v", m)
-	if text := fmt.Sprintf("%+v %+v", *m.Hosts["a"].Facts, m.Links); strings.Contains(text, "\x1b") {
-		t.Errorf("%q", text)
-	}
+	text := fmt.Sprintf("%+v %+v", *m.Hosts["a"].Facts, m.Links)
+	check.That(t, !strings.Contains(text, "\x1b"), "%q", text)
 }
 
 // fill sets all texts in a value to evil, also those that are keys.
@@ -267,7 +263,6 @@ func TestLargeReportsAreBounded(t *testing.T) {
 	check.Equal(t, strings.Count(maps, `scope="row"`), 2*maxMapped)
 	check.Equal(t, strings.Count(maps, `scope="col"`), 2*maxMapped)
 	var out strings.Builder
-	if err := r.pairTables(&out); err != nil || out.Len() > 0 {
-		t.Errorf("%v, %d bytes", err, out.Len())
-	}
+	err := r.pairTables(&out)
+	check.That(t, err == nil && out.Len() <= 0, "%v, %d bytes", err, out.Len())
 }

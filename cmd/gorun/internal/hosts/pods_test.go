@@ -41,9 +41,7 @@ func TestPodNames(t *testing.T) {
 		{"this pod", podNaming{namespace: "a", own: "a", hostname: "w-0"}, pod, "w-0"},
 		{"this pod, by kubectl", podNaming{"a", "a", "w-0", true}, bare, "w-0"},
 	} {
-		if got := tc.naming.of(tc.pod); got != tc.want {
-			t.Errorf("%s: %s, want %s", tc.name, got, tc.want)
-		}
+		check.Equal(t, tc.naming.of(tc.pod), tc.want, tc.name)
 	}
 }
 
@@ -199,9 +197,8 @@ func TestPodsStayWhileTheyRun(t *testing.T) {
 		for _, h := range hosts {
 			got += h.Name
 		}
-		if err != nil || got != tc.want || w.Where("10.1.0.7") != tc.where {
-			t.Errorf("%s\n%q, %v, %q, want %q, %q", tc.list, got, err, w.Where("10.1.0.7"), tc.want, tc.where)
-		}
+		check.That(t, err == nil && got == tc.want && w.Where("10.1.0.7") == tc.where,
+			"%s\n%q, %v, %q, want %q, %q", tc.list, got, err, w.Where("10.1.0.7"), tc.want, tc.where)
 		client.Close()
 		w.Close()
 	}
@@ -251,9 +248,7 @@ func TestEndOfPodIsAwaited(t *testing.T) {
 				cancel()
 			}
 		}()
-		if got := w.End(ctx, "10.1.0.7"); got != tc.want {
-			t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
-		}
+		check.Equal(t, w.End(ctx, "10.1.0.7"), tc.want, tc.name)
 		cancel()
 		w.Close()
 	}

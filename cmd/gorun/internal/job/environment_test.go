@@ -76,17 +76,14 @@ func TestDryRunText(t *testing.T) {
 func TestEnvFile(t *testing.T) {
 	text := "\ufeffA=1\r\n\n  # no\nB= two words # all of it \nexport C=$HOME\nD\nE=\"q\"\nF=a=b\nG=\n"
 	exports, warnings, err := parseEnvFile("f", text)
-	if want := []string{"A=1", "B= two words # all of it ", "C=$HOME", "D", `E="q"`, "F=a=b", "G="}; err != nil ||
-		!slices.Equal(exports, want) {
-		t.Errorf("%q, %v; want %q", exports, err, want)
-	}
+	want := []string{"A=1", "B= two words # all of it ", "C=$HOME", "D", `E="q"`, "F=a=b", "G="}
+	check.That(t, err == nil && slices.Equal(exports, want), "%q, %v; want %q", exports, err, want)
 	check.That(t, slices.Equal(warnings, []string{"f:7: the quotes around the value of E are part of it"}),
 		"%q", warnings)
 	for _, text := range []string{"=1", "A=1\na b=2", "A B", "A=1\x00"} {
-		if exports, _, err := parseEnvFile("f", text); !exitcode.IsUsage(err) ||
-			!strings.HasPrefix(err.Error(), "f:") || usage.Hint(err) == "" {
-			t.Errorf("%q: %q, %v", text, exports, err)
-		}
+		exports, _, err := parseEnvFile("f", text)
+		check.That(t, exitcode.IsUsage(err) && strings.HasPrefix(err.Error(), "f:") && usage.Hint(err) != "",
+			"%q: %q, %v", text, exports, err)
 	}
 }
 
@@ -129,11 +126,8 @@ func TestDocumentsOnTheEnvironment(t *testing.T) {
 func TestVariablesOfANodeAreNotForwarded(t *testing.T) {
 	env := []string{"A=1", "SLURMD_NODENAME=n1", "SLURM_JOB_ID=7", "SLURM_STEP_ID=1", "SLURM_CPUS_ON_NODE=2",
 		"SLURM_NTASKS=3"}
-	if got := ForRanks(env, nil); !slices.Equal(got, []string{"A=1", "SLURM_JOB_ID=7", "SLURM_NTASKS=3"}) {
-		t.Errorf("got %q", got)
-	}
-	if got := ForRanks(env, []string{"SLURMD_NODENAME", "SLURM_STEP*", "SLURM_CPUS_ON_NODE=2"}); !slices.Equal(got,
-		env) {
-		t.Errorf("asked for: got %q", got)
-	}
+	got := ForRanks(env, nil)
+	check.That(t, slices.Equal(got, []string{"A=1", "SLURM_JOB_ID=7", "SLURM_NTASKS=3"}), "got %q", got)
+	got = ForRanks(env, []string{"SLURMD_NODENAME", "SLURM_STEP*", "SLURM_CPUS_ON_NODE=2"})
+	check.That(t, slices.Equal(got, env), "asked for: got %q", got)
 }

@@ -97,9 +97,7 @@ func TestPlanOfSeveralPrograms(t *testing.T) {
 				got = append(got, strings.Fields(host)[0]+" "+strings.TrimSpace(ranks))
 			}
 		}
-		if len(where.Hosts) < len(plan.Hosts) {
-			t.Errorf("%s: %s", typed, where.Summary())
-		}
+		check.That(t, len(where.Hosts) >= len(plan.Hosts), "%s: %s", typed, where.Summary())
 		return strings.Join(got, ", "), nil
 	})
 }
@@ -110,12 +108,9 @@ func TestEnvironmentsOfSeveralPrograms(t *testing.T) {
 	must.OK(t, err)
 	e := must.Get(prepareAll([]string{"PATH=/bin", "B=1", "SECRET_KEY=s"}, programs, 4))(t)
 	check.That(t, slices.Equal(e.shared, []string{"B=1", "PATH=/bin"}), "shared: %q", e.shared)
-	if env := e.programs[0].Env; !slices.Contains(env, "A=1") || !slices.Contains(env, "SINGULARITYENV_A=1") {
-		t.Errorf("the first: %q", env)
-	}
-	if env := e.programs[1].Env; !slices.Equal(env, []string{"A=2", "SECRET_KEY=s"}) {
-		t.Errorf("the second: %q", env)
-	}
+	env := e.programs[0].Env
+	check.That(t, slices.Contains(env, "A=1") && slices.Contains(env, "SINGULARITYENV_A=1"), "the first: %q", env)
+	check.Slice(t, e.programs[1].Env, []string{"A=2", "SECRET_KEY=s"}, "the second")
 	check.That(t, e.programs[2].Env == nil && e.programs[1].Ranks == 2 &&
 		slices.Equal(e.exported, []string{"A", "SECRET_KEY"}) && slices.Equal(e.withheld, []string{"SECRET_KEY"}),
 		"%+v", e)

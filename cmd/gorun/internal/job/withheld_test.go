@@ -1,9 +1,10 @@
 package job
 
 import (
-	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gorun/gorun/internal/test/check"
 )
 
 // Only text that may be about a withheld variable brings it up.
@@ -22,8 +23,6 @@ func TestWithheldVariablesAreNamedWhereTheyMatter(t *testing.T) {
 		"RuntimeError: 512 tokens, but the model takes 256":                    nil,
 		"PermissionError: [Errno 13] Permission denied: '/data/x'":             nil,
 	} {
-		if got := missed(withheld, strings.Split(text, "\n")); !slices.Equal(got, want) {
-			t.Errorf("%q: %q, want %q", text, got, want)
-		}
+		check.Slice(t, missed(withheld, strings.Split(text, "\n")), want, text)
 	}
 }

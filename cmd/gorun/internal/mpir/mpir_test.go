@@ -28,10 +28,8 @@ func helper(t *testing.T) string {
 
 func TestTable(t *testing.T) {
 	got := string(Table([]Process{{"f1", "/bin/a b", 7}, {"", "", 0}, {"f\x00", strings.Repeat("x", 9000), 1 << 30}}))
-	if want := "f1\x00/bin/a b\x007\x00?\x00\x000\x00f?\x00" + strings.Repeat("x", maxWord) +
-		"\x001073741824\x00\x00"; got != want {
-		t.Errorf("%q", got)
-	}
+	want := "f1\x00/bin/a b\x007\x00?\x00\x000\x00f?\x00" + strings.Repeat("x", maxWord) + "\x001073741824\x00\x00"
+	check.Equal(t, got, want)
 }
 
 // A host whose ranks have ended may answer no more. The others' processes are shown all the same.
@@ -46,9 +44,8 @@ func TestRowsOfEndedRanks(t *testing.T) {
 		}
 		return map[int]int{1: 7}, nil
 	})
-	if want := []Process{{"f1", "/a", 0}, {"f1", "/a", 7}, {"f2", "/a", 0}}; !slices.Equal(got, want) {
-		t.Errorf("%v", got)
-	}
+	want := []Process{{"f1", "/a", 0}, {"f1", "/a", 7}, {"f2", "/a", 0}}
+	check.That(t, slices.Equal(got, want), "%v", got)
 }
 
 func TestPathOf(t *testing.T) {
@@ -65,9 +62,7 @@ func TestServerEndsWhenItIsClosed(t *testing.T) {
 	exe, err := os.Readlink("/proc/" + strconv.Itoa(s.PID()) + "/exe")
 	check.That(t, err == nil && filepath.Base(exe) == "gorun-mpir", "%s, %v", exe, err)
 	s.Close()
-	if _, err := os.Stat("/proc/" + strconv.Itoa(s.PID())); err == nil {
-		t.Error("it runs on")
-	}
+	check.Error(os.Stat("/proc/"+strconv.Itoa(s.PID()))).Any(t, "it runs on")
 }
 
 // A table that is cut off, or has words that are too long, is none.

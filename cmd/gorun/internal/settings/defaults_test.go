@@ -80,14 +80,12 @@ func TestReadDefaults(t *testing.T) {
 		env         map[string]string
 		want        string
 	}{
-		"the named one": {named, named,
-			map[string]string{"HOME": dir + "/home", "XDG_CONFIG_HOME": dir + "/xdg"}, "3"},
+		"the named one": {named, named, map[string]string{"HOME": dir + "/home", "XDG_CONFIG_HOME": dir + "/xdg"}, "3"},
 		"the one in XDG_CONFIG_HOME": {"", xdg,
 			map[string]string{"HOME": dir + "/home", "XDG_CONFIG_HOME": dir + "/xdg"}, "1"},
 		"the one in the home directory": {"", home, map[string]string{"HOME": dir + "/home", "XDG_CONFIG_HOME": ""},
 			"2"},
-		"none": {"", dir + "/nobody/.config/gorun/config.yaml",
-			map[string]string{"HOME": dir + "/nobody"}, "0"},
+		"none": {"", dir + "/nobody/.config/gorun/config.yaml", map[string]string{"HOME": dir + "/nobody"}, "0"},
 	} {
 		flags, _ := NewFlags()
 		file, err := ReadDefaults(tc.named, flags, environ.Lookup(tc.env))
@@ -107,10 +105,8 @@ func TestReadDefaults(t *testing.T) {
 	} {
 		var mistake *usage.Error
 		flags, _ := NewFlags()
-		if _, err := ReadDefaults(path, flags, environ.Lookup(nil)); !errors.As(err, &mistake) ||
-			!strings.Contains(err.Error(), path) {
-			t.Errorf("%s: %v", name, err)
-		}
+		_, err := ReadDefaults(path, flags, environ.Lookup(nil))
+		check.That(t, errors.As(err, &mistake) && strings.Contains(err.Error(), path), "%s: %v", name, err)
 	}
 }
 

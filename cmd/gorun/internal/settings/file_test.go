@@ -51,9 +51,8 @@ func TestHorovodFileKeysMatchItsFlags(t *testing.T) {
 				}
 				reached[listing(got)] = true
 			}
-			if _, known := dialect.Horovod.Takes(s.word(key)); !known {
-				t.Errorf("%s.%s is no flag of horovodrun's", s.name, key)
-			}
+			_, known := dialect.Horovod.Takes(s.word(key))
+			check.That(t, known, "%s.%s is no flag of horovodrun's", s.name, key)
 		}
 	}
 	for _, row := range dialect.Rows(dialect.Horovod) {

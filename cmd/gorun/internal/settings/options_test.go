@@ -94,14 +94,12 @@ func TestRanksFilter(t *testing.T) {
 	ranks := Ranks{{0, 0}, {8, 11}}
 	show := must.Get(ranks.Filter(12))(t)
 	for rank := range 12 {
-		if want := rank == 0 || rank >= 8; show(rank) != want {
-			t.Errorf("rank %d is shown: %v", rank, !want)
-		}
+		want := rank == 0 || rank >= 8
+		check.That(t, show(rank) == want, "rank %d is shown: %v", rank, !want)
 	}
-	if _, err := ranks.Filter(11); !usage.Is(err) || !strings.Contains(err.Error(), "no rank 11") ||
-		!strings.Contains(usage.Hint(err), "0 to 10") {
-		t.Errorf("a rank outside the job: %v", err)
-	}
+	_, err := ranks.Filter(11)
+	check.That(t, usage.Is(err) && strings.Contains(err.Error(), "no rank 11") &&
+		strings.Contains(usage.Hint(err), "0 to 10"), "a rank outside the job: %v", err)
 	if show, err := Ranks(nil).Filter(2); show != nil || err != nil {
 		t.Errorf("no ranks named: %v", err)
 	}
@@ -131,9 +129,8 @@ func TestEveryFlagOfAFileIsAPath(t *testing.T) {
 			continue
 		}
 		file := must.Get(parseSettings("jobs/j", []byte(name+": x"), flags))(t)
-		if got := listing(file.relativeTo("jobs", "")); got != name+"=jobs/x" {
-			t.Errorf("--%s: a job file's x is %s", name, got)
-		}
+		got := listing(file.relativeTo("jobs", ""))
+		check.That(t, got == name+"=jobs/x", "--%s: a job file's x is %s", name, got)
 	}
 	check.That(t, count == len(allNames(flags)), "%d flags in the table, %d defined", count, len(allNames(flags)))
 }

@@ -27,9 +27,8 @@ func TestWarning(t *testing.T) {
 	} {
 		var w Warning
 		err := w.Set(text)
-		if got := w.String(); got != want || (err == nil) != (want != "") {
-			t.Errorf("Set(%q) = %q, %v, want %q", text, got, err, want)
-		}
+		got := w.String()
+		check.That(t, got == want && (err == nil) == (want != ""), "Set(%q) = %q, %v, want %q", text, got, err, want)
 	}
 }
 

@@ -110,10 +110,9 @@ func FuzzParse(f *testing.F) {
 		}
 		argv := append([]string{"x"}, strings.Fields(program)...)
 		command := join(s.words, argv)
-		if rest := argv[min(2, len(argv)):]; len(rest) > 0 &&
-			!slices.Equal(command[max(0, len(command)-len(rest)):], rest) {
-			t.Errorf("%q starts %q by %q", text, argv, command)
-		}
+		rest := argv[min(2, len(argv)):]
+		check.That(t, len(rest) == 0 || slices.Equal(command[max(0, len(command)-len(rest)):], rest),
+			"%q starts %q by %q", text, argv, command)
 		expand(text, map[byte]string{'r': "1"}) // ends
 	})
 }

@@ -122,39 +122,34 @@ func TestColumns(t *testing.T) {
 		for _, c := range m.rankColumns() {
 			all += c.name + " "
 		}
-		if n := need(m.rankColumns()); n > width {
-			t.Errorf("%d wide: %s need %d", width, all, n)
-		}
+		n := need(m.rankColumns())
+		check.That(t, n <= width, "%d wide: %s need %d", width, all, n)
 		return all
 	}
-	if got := names(80); strings.Contains(got, "ring") || !strings.Contains(got, "gmem") ||
-		!strings.Contains(got, "thr") {
-		t.Errorf("without ring: %s", got)
-	}
+	got := names(80)
+	check.That(t, !strings.Contains(got, "ring") && strings.Contains(got, "gmem") && strings.Contains(got, "thr"),
+		"without ring: %s", got)
 	s.Ranks[4].Ring = &watch.Ring{Share: .5}
 	s.Ranks[5].Ring = &watch.Ring{Bytes: 3 << 30, Share: .456}
 	if got := names(80); !strings.Contains(got, "ring/s ring% gpu% gmem") || strings.Contains(got, "thr") {
 		t.Errorf("with ring and GPUs: %s", got)
 	}
-	if got := names(100); !strings.Contains(got, "thr") {
-		t.Errorf("with room: %s", got)
-	}
+	got = names(100)
+	check.That(t, strings.Contains(got, "thr"), "with room: %s", got)
 	for i := range s.Ranks {
 		s.Ranks[i].GPUBusy = nil
 		s.Ranks[i].GPUMemory = nil
 	}
-	if got := names(80); strings.Contains(got, "gpu") || !strings.Contains(got, "ring/s ring%") ||
-		!strings.Contains(got, "thr") {
-		t.Errorf("with ring alone: %s", got)
-	}
+	got = names(80)
+	check.That(t, !strings.Contains(got, "gpu") && strings.Contains(got, "ring/s ring%") &&
+		strings.Contains(got, "thr"), "with ring alone: %s", got)
 	m := newModel(control.Job{})
 	m.sample = s
 	for m.sort[0] != "ring%" {
 		m.key(">")
 	}
-	if row := m.rows()[0]; row.rank != 5 || !strings.Contains(row.text(), "3.0G     46") {
-		t.Errorf("%s", row.text())
-	}
+	row := m.rows()[0]
+	check.That(t, row.rank == 5 && strings.Contains(row.text(), "3.0G     46"), "%s", row.text())
 }
 
 // Whatever is typed, the screen has its size, and shows the row under the cursor.
@@ -167,9 +162,8 @@ func TestScreenFits(t *testing.T) {
 		m.sample.Ranks[0].Host = strings.Repeat("long.name.", 20) + "\x1b[2Jé"
 		for i, key := range strings.Fields("down end up pgup > > > end G pgdn h end enter esc home / 9 backspace 1 " +
 			"enter down ? q") {
-			if m.key(key); m.quit && key != "q" {
-				t.Fatalf("%s quits", key)
-			}
+			m.key(key)
+			must.That(t, !m.quit || key == "q", "%s quits", key)
 			lines := m.screen()
 			must.That(t, len(lines) == m.height, "%v, after %d keys, %s: %d lines", size, i, key, len(lines))
 			for _, line := range strings.Split(seen(m), "\n") {
@@ -207,27 +201,23 @@ func TestKeys(t *testing.T) {
 		"é\r\x03\x01":        {"é", "enter", "ctrl-c"},
 		"\xff/":              {"/"},
 	} {
-		if got := keysOf(text); !reflect.DeepEqual(got, want) {
-			t.Errorf("%q: %q", text, got)
-		}
+		got := keysOf(text)
+		check.That(t, reflect.DeepEqual(got, want), "%q: %q", text, got)
 	}
 }
 
 func TestShortNumbers(t *testing.T) {
 	for v, want := range map[float64]string{0: "0", 0.01: "0", 0.3: "0.3", 3: "3", 999: "999", 1000: "1.0K",
 		1 << 20: "1.0M", 15.4 * (1 << 30): "15G", 1e30: "lots"} {
-		if got := short(v); got != want || len(got) > 5 {
-			t.Errorf("%v: %s", v, got)
-		}
+		got := short(v)
+		check.That(t, got == want && len(got) <= 5, "%v: %s", v, got)
 	}
 }
 
 func TestOneJobNeedsNoName(t *testing.T) {
 	place := control.Place{Runtime: filepath.Join(t.TempDir(), "run"), State: filepath.Join(t.TempDir(), "state"),
 		Host: "here"}
-	if _, err := find(t.Context(), place, ""); err == nil || !strings.Contains(err.Error(), "no job of yours runs") {
-		t.Errorf("%v", err)
-	}
+	check.Error(find(t.Context(), place, "")).Says(t, "no job of yours runs")
 	open := func() *control.Server {
 		s := control.New(control.Options{Place: place, Job: control.Job{Size: 1}})
 		must.OK(t, s.Listen())
@@ -235,13 +225,10 @@ func TestOneJobNeedsNoName(t *testing.T) {
 		return s
 	}
 	s := open()
-	if f, err := find(t.Context(), place, ""); err != nil || f.ID != s.ID() {
-		t.Errorf("%+v, %v", f, err)
-	}
+	f, err := find(t.Context(), place, "")
+	check.That(t, err == nil && f.ID == s.ID(), "%+v, %v", f, err)
 	open()
-	if _, err := find(t.Context(), place, ""); err == nil || !strings.Contains(err.Error(), "2 jobs run") {
-		t.Errorf("%v", err)
-	}
+	check.Error(find(t.Context(), place, "")).Says(t, "2 jobs run")
 }
 
 // openPTY returns both ends of a terminal.
@@ -257,9 +244,7 @@ func openPTY(t *testing.T) (user, terminal *os.File) {
 		err = unix.IoctlSetWinsize(int(user.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 80})
 	}
 	must.OK(t, err)
-	if terminal, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0); err != nil {
-		t.Fatal(err)
-	}
+	terminal = must.Get(os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0))(t)
 	t.Cleanup(func() { terminal.Close() })
 	return user, terminal
 }
@@ -311,9 +296,8 @@ func TestKeysOnATerminal(t *testing.T) {
 		await(step[1])
 	}
 	check.OK(t, <-done)
-	if after, err := unix.IoctlGetTermios(int(terminal.Fd()), unix.TCGETS); err != nil || *after != *before {
-		t.Errorf("%+v, %v", after, err)
-	}
+	after, err := unix.IoctlGetTermios(int(terminal.Fd()), unix.TCGETS)
+	check.That(t, err == nil && *after == *before, "%+v, %v", after, err)
 }
 
 func TestStragglerIsShown(t *testing.T) {
@@ -329,7 +313,6 @@ func TestStragglerIsShown(t *testing.T) {
 		s.Ranks[2].Ring.Share = 0.2
 		m.take(s)
 	}
-	if text := m.totals(); !strings.HasPrefix(text, "slow: rank 2 costs 30%  cpu ") {
-		t.Errorf("%q", text)
-	}
+	text := m.totals()
+	check.That(t, strings.HasPrefix(text, "slow: rank 2 costs 30%  cpu "), "%q", text)
 }

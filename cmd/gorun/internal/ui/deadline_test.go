@@ -26,9 +26,8 @@ func TestBlockedWriteIsAbandonedAfterAStop(t *testing.T) {
 		time.AfterFunc(time.Hour, deadline.Start)
 		began := time.Now()
 		for range 3 {
-			if n, err := p.Write([]byte("x")); n != 0 || err != errAbandoned {
-				t.Errorf("%d, %v", n, err)
-			}
+			n, err := p.Write([]byte("x"))
+			check.That(t, n == 0 && err == errAbandoned, "%d, %v", n, err)
 		}
 		check.Equal(t, time.Since(began), time.Hour+writeTimeout, "took")
 		deadline.Start() // again

@@ -74,18 +74,14 @@ func TestEventsToADescriptor(t *testing.T) {
 	log.End(Outcome{Err: errors.New("no")})
 	log.Close()
 	var e jobEvent
-	if err := json.NewDecoder(r).Decode(&e); err != nil || e.Event != "done" || *e.Code != 125 || e.Error != "no" {
-		t.Errorf("%+v, %v", e, err)
-	}
+	err := json.NewDecoder(r).Decode(&e)
+	check.That(t, err == nil && e.Event == "done" && *e.Code == 125 && e.Error == "no", "%+v, %v", e, err)
 	for _, name := range []string{"fd:", "fd:x", "fd:0", "fd:-1", "fd:987654"} {
-		if _, err := OpenEvents(name, nil); !exitcode.IsUsage(err) || usage.Hint(err) == "" {
-			t.Errorf("%s: %v", name, err)
-		}
+		_, err := OpenEvents(name, nil)
+		check.That(t, exitcode.IsUsage(err) && usage.Hint(err) != "", "%s: %v", name, err)
 	}
-	if _, err := OpenEvents(filepath.Join(t.TempDir(), "no", "where"), nil); !exitcode.IsUsage(err) ||
-		usage.Hint(err) == "" {
-		t.Errorf("a folder that there is not: %v", err)
-	}
+	_, err = OpenEvents(filepath.Join(t.TempDir(), "no", "where"), nil)
+	check.That(t, exitcode.IsUsage(err) && usage.Hint(err) != "", "a folder that there is not: %v", err)
 }
 
 func TestUnwritableEventsWarnOnce(t *testing.T) {

@@ -214,15 +214,9 @@ started in 0.50 s, ran 3.50 s, exit code 3
 started in 0.00 s, ran 0.00 s, exit code 0
 `
 	check.That(t, got == want, "got:\n%swant:\n%s", got, want)
-	if got := endOf(launcher.Exit{Code: 127, Failed: "x"}); got != "did not start" {
-		t.Error(got)
-	}
-	if got := endOf(launcher.Exit{Signal: 9, OutOfMemory: launcher.MemoryOfHost}); got != "SIGKILL, out of memory" {
-		t.Error(got)
-	}
-	if got := endOf(launcher.Exit{Signal: 64}); got != "signal 64" {
-		t.Error(got)
-	}
+	check.Equal(t, endOf(launcher.Exit{Code: 127, Failed: "x"}), "did not start")
+	check.Equal(t, endOf(launcher.Exit{Signal: 9, OutOfMemory: launcher.MemoryOfHost}), "SIGKILL, out of memory")
+	check.Equal(t, endOf(launcher.Exit{Signal: 64}), "signal 64")
 }
 
 func TestSummaryOfManyRanksIsShort(t *testing.T) {
@@ -260,11 +254,9 @@ func TestSummaryOfManyRanksIsShort(t *testing.T) {
 started in 1.00 s, ran 8.00 s, exit code 3
 `
 	plan := planOf(t, strings.Join(hosts, ","))
-	if got := Summary(plan, r, nil); got != want {
-		t.Errorf("got:\n%swant:\n%s", got, want)
-	}
-	if got := Summary(plan, r, map[int]float64{4711: 0.75}); !strings.Contains(got, "most waited for\n") ||
-		!strings.Contains(got, "75 % (rank 4711)\n") {
-		t.Errorf("got:\n%s", got)
-	}
+	got := Summary(plan, r, nil)
+	check.That(t, got == want, "got:\n%swant:\n%s", got, want)
+	got = Summary(plan, r, map[int]float64{4711: 0.75})
+	check.That(t, strings.Contains(got, "most waited for\n") && strings.Contains(got, "75 % (rank 4711)\n"),
+		"got:\n%s", got)
 }

@@ -95,10 +95,8 @@ func TestMessagesAreOneLine(t *testing.T) {
 	for _, say := range []func(string, ...any){console.Errorf, console.Hintf, console.Warningf, console.Notef} {
 		say("f1: %s", "one\ngorun: error: two\r\ngorun: error: three")
 	}
-	if lines := strings.Split(strings.TrimSpace(out.String()), "\n"); len(lines) != 12 ||
-		strings.Count("\n"+out.String(), "\ngorun: ") != 4 {
-		t.Errorf("%q", lines)
-	}
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	check.That(t, len(lines) == 12 && strings.Count("\n"+out.String(), "\ngorun: ") == 4, "%q", lines)
 }
 
 // A hint of a host's agent is shown as the host's.
