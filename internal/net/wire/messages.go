@@ -485,3 +485,138 @@ func OutputStream(rank, fd int) uint32 { return uint32(rank)<<2 | uint32(fd)&3 }
 
 // RankFD is the inverse of OutputStream. fd is 0 for a number that is no output stream's.
 func RankFD(stream uint32) (rank, fd int) { return int(stream >> 2), int(stream & 3) }
+
+// Elastic describes a process of an elastic job at its start.
+type Elastic struct {
+	Slot, Slots int // slot and slot count that determine the rank's binding
+	// LocalSize, Node and Nodes are of the epoch that it was started for.
+	LocalSize, Node, Nodes int
+	// Lease is how long the agent runs without a frame from the launcher, unless it can read the
+	// state of its connection. Parting is the grace of its process after that.
+	Lease, Parting time.Duration
+	// Timeout bounds the wait for enough slots, for programs that ask for it.
+	Timeout time.Duration
+	// MaxRestarts is how many failures a job survives whose epochs replace all processes; 0 in
+	// other jobs.
+	MaxRestarts int
+}
+
+// Epoch admits a process to an epoch of an elastic job.
+type Epoch struct {
+	Number int
+	Key    []byte // 32 bytes, secret
+	Size   int
+	Rank   int
+	LocalRank, LocalSize,
+	CrossRank, CrossSize,
+	Node, Nodes int
+	Addrs []string // this host's addresses as the other hosts should use them, best first
+}
+
+// Park reports that a rank has left an epoch (0: it has just started) and waits for the next.
+type Park struct{ Left int }
+
+// Joined reports that a rank has found the others of an epoch.
+type Joined struct{ Epoch int }
+
+// Interrupt requests that ranks ask for another epoch as soon as they can.
+type Interrupt struct{ Epoch int }
+
+// Spawn is which ranks may be started on a host by MPI_Comm_spawn. Their numbers are First,
+// First+Step and so on, Total at most.
+type Spawn struct {
+	First, Step, Total int
+	Most               int // limit of spawned ranks that run at a time; 0: no spawning
+	Universe           int // MPI_UNIVERSE_SIZE; 0: the job's size
+	// Anywhere: ranks of the host may start others on all hosts of the job, not only there.
+	Anywhere bool `json:",omitempty"`
+}
+
+// Has reports whether a rank is one that may be spawned on the host.
+func (s Spawn) Has(rank int) bool {
+	return s.Total > 0 && rank >= s.First && (rank-s.First)%s.Step == 0 && (rank-s.First)/s.Step < s.Total
+}
+
+// SpawnRequest asks for more ranks on behalf of a rank of the host.
+type SpawnRequest struct {
+	ID       uint64 // number of the request, unique to the agent
+	By       int    // rank that asks
+	Programs []SpawnProgram
+	Given    map[string][]byte `json:",omitempty"` // values that the new ranks can get over PMI-1
+}
+
+// SpawnProgram is run by so many of the new ranks.
+type SpawnProgram struct {
+	Argv Texts
+	Env  Texts `json:",omitempty"` // NAME=value, laid over those of the host's program
+	Dir  Text  `json:",omitempty"` // working directory; empty: that of the host's program
+	// where they must run: names of hosts with commas, each perhaps with :SLOTS; "": anywhere
+	Host string `json:",omitempty"`
+	// Ranks is their number, 1 at least.
+	Ranks int
+}
+
+// World is ranks that a rank has spawned, for all hosts of the job; or, for the host that asked,
+// why there are none.
+type World struct {
+	ID      uint64 // number of the request
+	By      int
+	Refused string `json:",omitempty"`
+
+	Number int // 1-based number of the world, in the order of the requests
+	// For a host without a rank of the world, Programs have only numbers of ranks, and Given is
+	// nil.
+	Programs []SpawnProgram
+	Given    map[string][]byte `json:",omitempty"`
+	Numbers  []int             // numbers of the world's ranks in the job, by rank
+	HostOf   []int             // index of each rank's host among the job's, by rank
+}
+
+// Units that ranks are bound to.
+const (
+	BindThread = "hwthread"
+	BindCore   = "core"
+	BindL2     = "l2cache"
+	BindL3     = "l3cache"
+	BindNode   = "numa"
+	BindSocket = "socket"
+	BindList   = "cpu-list" // all cores that ranks may use
+)
+
+// Binding is the binding policy of all hosts.
+type Binding struct {
+	To          string `json:",omitempty"` // a unit; "": ranks are not bound
+	Each        int    `json:",omitempty"` // cores per rank, or hardware threads if To is BindThread; 0: not set
+	Overload    bool   `json:",omitempty"` // ranks may share units
+	IfSupported bool   `json:",omitempty"` // ranks stay unbound if the system forbids binding
+	Near        bool   `json:",omitempty"` // the user has set no binding: ranks go to the NUMA nodes of their GPUs
+	Soft        bool   `json:",omitempty"` // the mapping implies To: ranks stay unbound where cores are too few
+	Over        string `json:",omitempty"` // the unit that ranks are dealt to; "": neighbours stay together
+	Fill        int    `json:",omitempty"` // ranks that a unit of Over gets before the next; 0: one each in turn
+	// BindCore: ranks are numbered in the order of cores; a larger unit: one on each in turn; "":
+	// as dealt
+	Number string `json:",omitempty"`
+	Cores  string `json:",omitempty"` // the cores that ranks may use, in this order: 4,0-3; "": all
+	// the hardware threads of each local rank in turn, by the kernel: 0-3,4-7+12; "": To counts
+	CPUs string `json:",omitempty"`
+}
+
+// Units are how many of each unit a host has that ranks can be bound to, by name.
+type Units map[string]int
+
+// Placement is where a rank runs on its host.
+type Placement struct {
+	Rank    int
+	CPUs    string `json:",omitempty"` // hardware threads in the kernel's format, 0-3,8; "": it is not bound
+	Where   string `json:",omitempty"` // CPUs in words: cores 2-3 of socket 0
+	Threads int    `json:",omitempty"` // OMP_NUM_THREADS that the agent sets; 0: unset
+	// GPUs are the rank's GPUs by index, or by UUID if they are partitioned.
+	GPUs []string `json:",omitempty"`
+}
+
+// GPUs is a request for GPUs. The zero value is auto.
+type GPUs struct {
+	Leave   bool `json:",omitempty"` // the agent neither lists nor assigns GPUs
+	PerRank int  `json:",omitempty"` // GPUs per rank; 0: auto
+	Listed  int  `json:",omitempty"` // GPUs in the hostfile, which bound the assigned ones; 0: no bound
+}
