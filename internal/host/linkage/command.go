@@ -61,10 +61,11 @@ func FindCommand(ctx context.Context, path string, argv []string, dir string, en
 	}
 	// The loop appends to the list.
 	for i := 0; i < len(s.found) && ctx.Err() == nil && (i < leastNamed || !s.isLate()); i++ {
+		ask := askLinker
 		if trust.Check(s.found[i]) != nil {
-			continue
+			ask = askByName
 		}
-		if use = Find(ctx, s.found[i], env); use.MPI != None {
+		if use = find(ctx, s.found[i], env, ask); use.MPI != None {
 			return use, true
 		}
 		s.words(script(s.found[i], false))

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"debug/elf"
+	"maps"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -39,6 +40,14 @@ const listTime = 5 * time.Second
 // values. It asks the program's dynamic linker, and for an interpreter of Python looks for the
 // extension of mpi4py. It reads files and runs nothing of the program.
 func Find(ctx context.Context, path string, env map[string]string) Use {
+	return find(ctx, path, env, askLinker)
+}
+
+// asker returns what a program or library at path uses, or the program of which it is a library.
+// That program names the dynamic linker.
+type asker func(ctx context.Context, linker, path string, env map[string]string) Use
+
+func find(ctx context.Context, path string, env map[string]string, ask asker) Use {
 	names, interpreter := imports(path)
 	if interpreter != "" && slices.ContainsFunc(names, unknown) {
 		if use := ask(ctx, interpreter, path, env); use.MPI != None {
@@ -51,7 +60,7 @@ func Find(ctx context.Context, path string, env map[string]string) Use {
 	if interpreter == "" { // a script that starts Python, such as pyenv's
 		_, interpreter = imports("/bin/sh")
 	}
-	return ofPython(ctx, path, interpreter, env)
+	return ofPython(ctx, path, interpreter, env, ask)
 }
 
 // imports returns the libraries that an ELF file names itself, and its dynamic linker, which is ""
@@ -89,10 +98,29 @@ func unknown(library string) bool {
 		!strings.HasPrefix(name, "libpython")
 }
 
-// ask returns what a program or library uses, by the dynamic linker's list.
-func ask(ctx context.Context, interpreter, path string, env map[string]string) Use {
-	paths := append(list(ctx, interpreter, path, env), path)
-	return withPMIx(ctx, classify(paths), interpreter, paths, env)
+// askLinker is an asker by the dynamic linker's list.
+func askLinker(ctx context.Context, linker, path string, env map[string]string) Use {
+	paths := append(list(ctx, linker, path, env), path)
+	return withPMIx(ctx, classify(paths), linker, paths, env)
+}
+
+// askByName is an asker for files that other users can change, and that a command perhaps only
+// reads. It takes the name of an MPI from the file, and looks for that MPI where env and the
+// system's dynamic linker say. So nothing that the file names itself is run or loaded.
+func askByName(ctx context.Context, _, path string, env map[string]string) Use {
+	const system = "/bin/sh"
+	names, _ := imports(path)
+	_, linker := imports(system)
+	for _, name := range names {
+		isPath := strings.Contains(name, "/")
+		if isPath || classify([]string{name}).MPI == None {
+			continue
+		}
+		env = maps.Collect(maps.All(env))
+		env["LD_PRELOAD"] = name
+		return askLinker(ctx, linker, system, env)
+	}
+	return Use{}
 }
 
 // list returns the paths of all libraries that the dynamic linker would load for a program or

@@ -166,7 +166,8 @@ func TestFindOfALinkedProgram(t *testing.T) {
 }
 
 // A program that a command names, and that others can change, is listed by no dynamic linker: it
-// says itself which one that is.
+// says itself which one that is. The MPI that it imports by name is looked for as for any program
+// of the user's.
 func TestProgramsOfOthersAreNotListed(t *testing.T) {
 	cc, err := exec.LookPath("cc")
 	if err != nil {
@@ -193,4 +194,12 @@ func TestProgramsOfOthersAreNotListed(t *testing.T) {
 			_ = os.Remove(filepath.Join(dir, "ran"))
 		}
 	}
+	must.OK(t, os.Chmod(shared, 0o777))
+	mpi := filepath.Join(dir, "libmpi.so.40")
+	must.Run(t, exec.Command(cc, "-shared", "-fPIC", "-Wl,-soname,libmpi.so.40", "-o", mpi, source))
+	must.Run(t, exec.Command(cc, "-o", program, source, "-Wl,--no-as-needed", mpi))
+	use, guess := FindCommand(t.Context(), "/usr/bin/env", []string{"env", program}, dir,
+		map[string]string{"LD_LIBRARY_PATH": dir, "PATH": "/bin"})
+	check.Equal(t, use.MPI, OpenMPI)
+	check.That(t, guess, "it is no guess")
 }

@@ -20,7 +20,7 @@ func isPython(path string) bool {
 }
 
 // ofPython returns what mpi4py uses, the way of Python programs to MPI, if the interpreter has it.
-func ofPython(ctx context.Context, path, interpreter string, env map[string]string) Use {
+func ofPython(ctx context.Context, path, interpreter string, env map[string]string, ask asker) Use {
 	if interpreter == "" {
 		return Use{}
 	}
@@ -31,7 +31,7 @@ func ofPython(ctx context.Context, path, interpreter string, env map[string]stri
 		}
 		slices.Sort(extensions)
 		if slices.ContainsFunc(extensions, ofWheel) { // it looks for an MPI when it is imported, first beside itself
-			if use := beside(ctx, folder, interpreter, env); use.MPI != None {
+			if use := beside(ctx, folder, interpreter, env, ask); use.MPI != None {
 				return use
 			}
 		}
@@ -54,7 +54,7 @@ func ofWheel(extension string) bool {
 
 // beside returns the MPI that pip has installed into the folder's prefix,
 // PREFIX/lib/pythonX.Y/site-packages.
-func beside(ctx context.Context, folder, interpreter string, env map[string]string) Use {
+func beside(ctx context.Context, folder, interpreter string, env map[string]string, ask asker) Use {
 	for _, name := range []string{"libmpi.so.12", "libmpi.so.40"} {
 		library := filepath.Join(folder, "..", "..", name)
 		if _, err := os.Stat(library); err == nil {
