@@ -39,6 +39,7 @@ type mpi struct {
 	places map[int]place    // places of spawned ranks, by number
 	conns  map[int]*pmiConn // by rank
 	aborts map[int]abort    // calls of MPI_Abort, by rank
+	others map[int]bool     // ranks on whose sockets another user has written
 }
 
 // place is a rank of a world.
@@ -47,9 +48,36 @@ type place struct {
 	rank int
 }
 
+// inherited is the agent's end of the socket that a rank has inherited, and all below it, whoever
+// they have become.
+type inherited struct {
+	*net.UnixConn
+	foreign func() // called where another user than the agent's has written
+}
+
+// Read asks the kernel who has written.
+func (c inherited) Read(b []byte) (int, error) {
+	said := make([]byte, unix.CmsgSpace(unix.SizeofUcred))
+	n, size, _, _, err := c.ReadMsgUnix(b, said)
+	if n > 0 && !isOwnWord(said[:size]) {
+		c.foreign()
+	}
+	return n, err
+}
+
+// isOwnWord reports whether a process of this user has sent a control message.
+func isOwnWord(said []byte) bool {
+	messages, err := unix.ParseSocketControlMessage(said)
+	if err != nil || len(messages) != 1 {
+		return false
+	}
+	who, err := unix.ParseUnixCredentials(&messages[0])
+	return err == nil && who.Uid == uint32(os.Geteuid())
+}
+
 // pmiConn is the connection with a rank over the socket that it inherited.
 type pmiConn struct {
-	conn *net.UnixConn
+	conn inherited
 	stop context.CancelFunc // ends waiting for other ranks
 	over chan struct{}      // closed when it has ended
 }
@@ -75,6 +103,7 @@ func newMPI(job wire.Job, store pmi.Store, port bool, send func(wire.Type, any),
 		conns:   map[int]*pmiConn{},
 		places:  map[int]place{},
 		aborts:  map[int]abort{},
+		others:  map[int]bool{},
 	}
 	m.aborted = func(rank, code int) {
 		m.mu.Lock()
@@ -148,15 +177,24 @@ func (m *mpi) connect(rank int) (theirs *os.File, err error) {
 	own := os.NewFile(uintptr(fds[0]), "pmi")
 	defer own.Close()
 	theirs = os.NewFile(uintptr(fds[1]), "pmi")
-	conn, err := net.FileConn(own)
+	err = unix.SetsockoptInt(fds[0], unix.SOL_SOCKET, unix.SO_PASSCRED, 1)
+	var end net.Conn
+	if err == nil {
+		end, err = net.FileConn(own)
+	}
 	if err != nil {
 		theirs.Close()
 		return nil, fmt.Errorf("serve PMI: %w", err)
 	}
+	// It is one end of a socketpair.
+	conn := inherited{end.(*net.UnixConn), func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.others[rank] = true
+	}}
 	ctx, stop := context.WithCancel(m.ctx)
 	p := m.place(rank)
-	// It is one end of a socketpair.
-	t := &pmiConn{conn.(*net.UnixConn), stop, make(chan struct{})}
+	t := &pmiConn{conn, stop, make(chan struct{})}
 	m.mu.Lock()
 	m.conns[rank] = t
 	m.mu.Unlock()
@@ -197,6 +235,13 @@ func (m *mpi) accept() {
 
 // answerTime bounds an answer to a rank that has ended: nobody may read it.
 const answerTime = time.Second
+
+// foreign reports whether another user has spoken for a rank.
+func (m *mpi) foreign(rank int) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.others[rank]
+}
 
 // finish handles all that a rank has sent that has ended, such as MPI_Abort, and closes its socket,
 // which its children may hold open.
@@ -242,6 +287,7 @@ func (m *mpi) forget(number int) {
 	m.mu.Lock()
 	p, known := m.places[number]
 	delete(m.places, number)
+	delete(m.others, number)
 	others := slices.ContainsFunc(slices.Collect(maps.Values(m.places)), func(other place) bool {
 		return other.host == p.host
 	})

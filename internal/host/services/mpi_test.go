@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -47,6 +49,30 @@ func TestPortWithoutDescriptors(t *testing.T) {
 	m.close()
 	n := port.tries.Load()
 	check.That(t, n <= 1000, "%d tries", n)
+}
+
+// It is known who has written to the socket that a rank has inherited, and whether a process below
+// root's is another user's.
+func TestOtherUsersBehindARankAreKnown(t *testing.T) {
+	lab.NeedRoot(t)
+	for uid, other := range map[uint32]bool{0: false, 65533: true} {
+		m := startMPI(t, wire.Job{ID: "a", Size: 1, Ranks: []wire.Rank{{}}})
+		theirs := must.Get(m.connect(0))(t)
+		child := exec.Command("sh", "-c", "echo cmd=init pmi_version=1 pmi_subversion=1 >&3; read -r line <&3; cat")
+		child.ExtraFiles = []*os.File{theirs}
+		child.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
+		input := must.Get(child.StdinPipe())(t)
+		output := must.Get(child.StdoutPipe())(t)
+		must.OK(t, child.Start())
+		must.Get(input.Write([]byte("answered\n")))(t)
+		must.Get(output.Read(make([]byte, 1)))(t)
+		check.Equal(t, m.foreign(0), other, "user", uid, "has written")
+		check.Equal(t, othersBelow(), other, "user", uid, "is below")
+		input.Close()
+		_ = child.Wait()
+		theirs.Close()
+		m.close()
+	}
 }
 
 // A rank may call MPI_Abort and crash before the agent has read the call.

@@ -4,7 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"slices"
 
+	"github.com/gorun/gorun/internal/host/contain"
+	"github.com/gorun/gorun/internal/host/process"
 	"github.com/gorun/gorun/internal/mpi/pmi"
 	"github.com/gorun/gorun/internal/mpi/pmix"
 	"github.com/gorun/gorun/internal/net/wire"
@@ -51,11 +55,30 @@ func (s *Services) spawnPMIx(ctx context.Context, by int, programs []pmix.Progra
 			Ranks: p.Ranks,
 		})
 	}
+	if othersBelow() {
+		s.refused(r, errOther)
+		return "", errOther
+	}
 	w, err := s.spawn(ctx, r)
 	if err != nil {
 		return "", err
 	}
 	return s.worldName(w), nil
+}
+
+// errOther is why a rank that has become another user spawns nothing.
+var errOther = errors.New("it runs as another user, and what it spawns would run as gorun's")
+
+// othersBelow reports whether a process below this one of root's runs as another user. Of a
+// connection of PMIx the kernel says who has opened it, not who has spoken.
+func othersBelow() bool {
+	return os.Geteuid() == 0 && slices.ContainsFunc(contain.Descendants(os.Getpid()), func(below contain.Process) bool {
+		p, err := process.Open(below.PID)
+		if err == nil {
+			p.Close()
+		}
+		return errors.As(err, new(*process.ForeignError))
+	})
 }
 
 func (s *Services) worldName(w *World) string { return w.Name("gorun-" + s.job.ID) }
@@ -75,6 +98,9 @@ func (s *Services) spawn(ctx context.Context, r wire.SpawnRequest) (*World, erro
 func (s *Services) ask(ctx context.Context, r wire.SpawnRequest) (*World, error) {
 	if s.job.Elastic != nil {
 		return nil, errors.New("an elastic job starts and ends its ranks itself")
+	}
+	if s.mpi.foreign(r.By) {
+		return nil, errOther
 	}
 	if err := s.opts.MaySpawn(ctx, r); err != nil {
 		return nil, err

@@ -13,6 +13,35 @@ import (
 	"github.com/gorun/gorun/internal/test/must"
 )
 
+// A rank of root's job becomes another user, and has inherited the socket for MPI. What it asks to
+// be spawned there is not started: it would run as root.
+func TestRankOfAnotherUserSpawnsNothing(t *testing.T) {
+	lab.Need(t, "setpriv", "/usr/bin/python3")
+	c := lab.MustNamespaces(t, lab.Specs(1)...)
+	s := newCommons(t, c.Dir)
+	s.as(0, `: >wins && chmod 666 wins`)
+	s.as(attacker, `printf '#!/bin/sh\nid -u >>'$PWD'/wins\n' >theirs/evil && chmod 755 theirs/evil`)
+	const asks = `import os, sys
+def ask(text):
+    os.write(3, text.encode())
+    return os.read(3, 9999).decode()
+ask("cmd=init pmi_version=1 pmi_subversion=1\n")
+print(ask("mcmd=spawn\nnprocs=1\nexecname=%s\ntotspawns=1\nspawnssofar=1\nargcnt=0\npreput_num=0\n"
+          "info_num=0\nendcmd\n" % sys.argv[1]))
+ask("cmd=finalize\n")`
+	gorun := func(words ...string) *command.Run {
+		words = append([]string{"-np", "1", "-H", "f1:2"}, words...)
+		return command.Start(t, c, append(words, "/usr/bin/python3", "-S", "-c", asks,
+			filepath.Join(c.Dir, "theirs/evil"))...)
+	}
+	r := gorun()
+	r.Wait() // the job fails, as what is spawned does not begin MPI
+	must.Equal(t, s.as(0, `cat wins && : >wins`), "0\n", "a rank of root's spawns nothing, so nothing is shown:", &r.Err)
+	r = gorun("setpriv", "--reuid", "65533", "--regid", "65533", "--clear-groups").Want(0, "runs as another user")
+	check.That(t, !strings.Contains(r.Out.String(), "rc=0"), "the rank hears %s", &r.Out)
+	noWins(s)
+}
+
 // A rank of root's job becomes another user. What that user's process says of itself makes gorun
 // run nothing as root, and write and read no file of root's.
 func TestRanksOfAnotherUserAreNotObeyed(t *testing.T) {
