@@ -2,13 +2,13 @@ package srun
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"os/exec"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -313,21 +313,26 @@ type reports struct {
 	text string // last line with a reason
 }
 
-// endedLine matches srun's report of failed tasks, as in "srun: error: n[1-2]: tasks 0-1: Exited
-// with exit code 127".
-const endedLine = `^srun: error: ([^ :]+): tasks? [^ ]+: (.*)$`
+// ended reads srun's report of failed tasks, as in "srun: error: n[1-2]: tasks 0-1: Exited with
+// exit code 127". Any node can print millions of lines there.
+func ended(line string) (nodes, text string, is bool) {
+	line, is = strings.CutPrefix(line, "srun: error: ")
+	nodes, line, _ = strings.Cut(line, ": ")
+	tasks, text, whole := strings.Cut(line, ": ")
+	return nodes, text, is && whole && strings.HasPrefix(tasks, "task") && !strings.ContainsAny(nodes, " :")
+}
 
 func (r *reports) Write(p []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.line = append(r.line, p...)
 	for {
-		line, rest, whole := strings.Cut(string(r.line), "\n")
+		line, rest, whole := bytes.Cut(r.line, []byte("\n"))
 		if !whole {
 			break
 		}
-		r.line = []byte(rest)
-		r.read(line)
+		r.line = rest
+		r.read(string(line))
 	}
 	r.line = r.line[:min(len(r.line), firstWordsSize)]
 	return len(p), nil
@@ -341,18 +346,17 @@ func (r *reports) flush() {
 }
 
 func (r *reports) read(line string) {
-	match := regexp.MustCompile(endedLine).FindStringSubmatch(line)
-	if match == nil {
+	from, text, is := ended(line)
+	if !is {
 		if strings.TrimSpace(line) != "" && line+"\n" != noBinding {
 			r.text = line[:min(len(line), firstWordsSize)]
 		}
 		return
 	}
-	text := match[2]
 	if r.text != "" {
 		text += ": " + r.text
 	}
-	if nodes, err := hostfile.Hostlist("srun", match[1]); err == nil {
+	if nodes, err := hostfile.Hostlist("srun", from); err == nil {
 		r.missing(nodes, text)
 	}
 }

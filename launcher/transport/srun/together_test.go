@@ -1,9 +1,11 @@
 package srun
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -68,6 +70,18 @@ func TestReportsOfSrun(t *testing.T) {
 	check.That(t, slices.Equal(got, want), "got %q, want %q", got, want)
 	check.That(t, len(r.line) <= firstWordsSize, "%d bytes are kept", len(r.line))
 	r.flush()
+}
+
+// The lines that a node floods srun's stderr with cost no more than they have bytes.
+func TestManyReportsOfSrun(t *testing.T) {
+	r := &reports{missing: func([]string, string) {}}
+	piece := bytes.Repeat([]byte("x\n"), 16<<10)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	must.Get(r.Write(piece))(t)
+	runtime.ReadMemStats(&after)
+	used := after.TotalAlloc - before.TotalAlloc
+	check.That(t, used < 1<<20, "%d bytes take %d KiB", len(piece), used>>10)
 }
 
 // A fake srun plays nodes that lack gorun, and nodes that cannot connect: each gets a step of its
