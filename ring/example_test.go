@@ -132,6 +132,30 @@ func ExampleElastic() {
 	// Output: [3]
 }
 
+// All ranks make a step or none does, and no step is lost when ranks fail, join or leave.
+func ExampleStep() {
+	weights := []float32{0}
+	train := func(ctx context.Context, comm *ring.Comm) error {
+		for weights[0] < 3 {
+			gradient := []float32{1}
+			compute := func() error { return ring.AllReduce(ctx, comm, gradient, ring.Avg) }
+			apply := func() error {
+				weights[0] += gradient[0]
+				return nil
+			}
+			if err := ring.Step(ctx, comm, compute, apply); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := ring.Elastic(context.Background(), ring.SliceState(weights), train); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(weights)
+	// Output: [3]
+}
+
 // The first failed rank is known to all ranks.
 func ExamplePeerError() {
 	ctx := context.Background()
