@@ -147,9 +147,10 @@ lint: ## gofmt, go vet (also for arm64 and macOS), one statement per line, line 
 		echo "no shellcheck, so the shell scripts are not checked (package shellcheck)"; \
 	fi
 	@if command -v $(MYPY) >/dev/null; then \
-		set -x; cd ring/python && $(MYPY) --cache-dir $(CURDIR)/bin/.mypy; \
+		set -x; python3 .ci/style.py $$(git ls-files -co --exclude-standard '*.py' | grep -v /testdata/) && \
+			cd ring/python && $(MYPY) --cache-dir $(CURDIR)/bin/.mypy; \
 	else \
-		echo "no mypy, so the types of the Python package are not checked (package mypy)"; \
+		echo "no mypy, so statements and types of Python are not checked (package mypy)"; \
 	fi
 
 kube: build ## a shell in which kubectl reaches a Kubernetes made for it: N=2 nodes, RUN=command (root; 20 minutes the first time)

@@ -34,7 +34,8 @@ def main():
     args = parser.parse_args()
 
     ring.init()
-    rank, size = ring.rank(), ring.size()
+    rank = ring.rank()
+    size = ring.size()
     tf.keras.utils.set_random_seed(42 + rank)
     (images, labels), (test_images, test_labels) = [(np.moveaxis(x, 1, -1), y) for x, y in digits.load()]
     model = network(images.shape[1])

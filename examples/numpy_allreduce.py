@@ -8,7 +8,8 @@ import numpy as np
 import gorun.numpy as ring
 
 ring.init()
-rank, size = ring.rank(), ring.size()
+rank = ring.rank()
+size = ring.size()
 
 # Each rank has its own numbers, and gets the mean of all.
 mine = np.arange(5, dtype=np.float32) * (rank + 1)

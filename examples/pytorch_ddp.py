@@ -28,7 +28,8 @@ def read(path):
 
 
 def digits(folder, name):
-    images, labels = read(folder / (name + "-images-idx3-ubyte.gz")), read(folder / (name + "-labels-idx1-ubyte.gz"))
+    images = read(folder / (name + "-images-idx3-ubyte.gz"))
+    labels = read(folder / (name + "-labels-idx1-ubyte.gz"))
     return TensorDataset(images.unsqueeze(1).float().div(255), labels.long())
 
 
@@ -43,10 +44,12 @@ def main():
     if args.backend == "gorun":
         import gorun.torch_backend  # noqa: F401  makes the name known to torch
     dist.init_process_group(args.backend)
-    rank, size = dist.get_rank(), dist.get_world_size()
+    rank = dist.get_rank()
+    size = dist.get_world_size()
     torch.manual_seed(1)  # the same first weights on all ranks
     net = nn.Sequential(nn.Conv2d(1, 8, 3, padding=1), nn.MaxPool2d(2), nn.ReLU(), nn.Flatten(), nn.Linear(8 * 4 * 4, 64), nn.ReLU(), nn.Linear(64, 10))
-    train, test = digits(args.data, "train"), digits(args.data, "t10k")
+    train = digits(args.data, "train")
+    test = digits(args.data, "t10k")
     model = DistributedDataParallel(net)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     loss_of = nn.CrossEntropyLoss()

@@ -92,7 +92,8 @@ def main():
         seconds = timeit.timeit(step, number=args.num_batches_per_iter)
         rates.append(args.batch_size * args.num_batches_per_iter / seconds)
         say(f"Iter #{i}: {rates[-1]:.1f} img/sec per {kind}")
-    mean, spread = np.mean(rates), 1.96 * np.std(rates)
+    mean = np.mean(rates)
+    spread = 1.96 * np.std(rates)
     say(f"Img/sec per {kind}: {mean:.1f} +-{spread:.1f}")
     say(f"Total img/sec on {hvd.size()} {kind}(s): {hvd.size() * mean:.1f} +-{hvd.size() * spread:.1f}")
 

@@ -62,9 +62,11 @@ class Transformer(nn.Module):
 
     def __init__(self, width, layers):
         super().__init__()
-        self.bytes, self.places = nn.Embedding(128, width), nn.Embedding(64, width)
+        self.bytes = nn.Embedding(128, width)
+        self.places = nn.Embedding(64, width)
         layer = nn.TransformerEncoderLayer(width, 4, 4 * width, dropout=0.1, batch_first=True)
-        self.layers, self.out = nn.TransformerEncoder(layer, layers), nn.Linear(width, 128)
+        self.layers = nn.TransformerEncoder(layer, layers)
+        self.out = nn.Linear(width, 128)
 
     def forward(self, text):
         length = text.shape[1]

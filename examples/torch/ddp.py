@@ -27,7 +27,8 @@ def main():
     args = parser.parse_args()
 
     dist.init_process_group("gloo")
-    rank, size = dist.get_rank(), dist.get_world_size()
+    rank = dist.get_rank()
+    size = dist.get_world_size()
     torch.manual_seed(0)  # the same first weights on all ranks
     model = DistributedDataParallel(nn.Sequential(nn.Linear(2, 32), nn.Tanh(), nn.Linear(32, 1)))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9)

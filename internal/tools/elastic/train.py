@@ -17,13 +17,17 @@ if sys.argv[2:] == ["numpy"]:
     import gorun.numpy as hvd
     from gorun import elastic
 
-    State, ones, rest = elastic.ObjectState, numpy.ones(1000, numpy.float32), 0.05
+    State = elastic.ObjectState
+    ones = numpy.ones(1000, numpy.float32)
+    rest = 0.05
 else:
     import torch
     import horovod.torch as hvd
 
     elastic = hvd.elastic
-    State, ones, rest = elastic.TorchState, torch.ones(1000), 0.02
+    State = elastic.TorchState
+    ones = torch.ones(1000)
+    rest = 0.02
 
 last = None  # when the last step was over
 
@@ -31,7 +35,8 @@ last = None  # when the last step was over
 @elastic.run
 def train(state):
     global last
-    first, longest = True, 0.0
+    first = True
+    longest = 0.0
     while True:
         n = hvd.allreduce(ones, op=hvd.Sum)[0]
         now = time.monotonic()

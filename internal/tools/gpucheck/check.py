@@ -108,7 +108,10 @@ def finding(output):
 
 class Checks:
     def __init__(self, environ, out=sys.stdout):
-        self.environ, self.out, self.begun, self.failed = environ, out, time.monotonic(), 0
+        self.environ = environ
+        self.out = out
+        self.begun = time.monotonic()
+        self.failed = 0
 
     def left(self):
         return LIMIT - (time.monotonic() - self.begun)
@@ -119,11 +122,14 @@ class Checks:
         try:
             if self.left() < 5:
                 raise Skipped("no time is left of %d s" % LIMIT)
-            verdict, text = "ok", check(min(limit, self.left()))
+            text = check(min(limit, self.left()))
+            verdict = "ok"
         except Skipped as e:
-            verdict, text = "skipped", str(e)
+            verdict = "skipped"
+            text = str(e)
         except (Failed, OSError, ValueError, KeyError) as e:
-            verdict, text = "FAIL", str(e) or type(e).__name__
+            verdict = "FAIL"
+            text = str(e) or type(e).__name__
             self.failed += 1
         print("%-8s%s: %s (%.1f s)" % (verdict, name, text, time.monotonic() - start), file=self.out, flush=True)
 
@@ -163,7 +169,8 @@ class Checks:
         end = time.monotonic() + limit
         with tempfile.TemporaryDirectory() as folder:
             environ = dict(shared_gpu(self.environ, 2), XDG_RUNTIME_DIR=folder)
-            environ["TORCH_NCCL_DEBUG_INFO_PIPE_FILE"], environ["TORCH_NCCL_DEBUG_INFO_TEMP_FILE"] = folder + "/pipe-", folder + "/dump-"
+            environ["TORCH_NCCL_DEBUG_INFO_PIPE_FILE"] = folder + "/pipe-"
+            environ["TORCH_NCCL_DEBUG_INFO_TEMP_FILE"] = folder + "/dump-"
             environ["TORCH_NCCL_TRACE_BUFFER_SIZE"] = "2000"  # older PyTorch keeps none without it
             argv = [str(ROOT / "bin/gorun"), "--name", "hangs", "-np", "2", "--oversubscribe", "--gpus-per-rank", "none"]
             job = subprocess.Popen(
@@ -292,7 +299,8 @@ def main():
     library = environ.get("RING_NCCL_LIB") or nccl_of(Path("/proc/self/maps").read_text())
     nccl = 0
     if library:
-        environ["RING_NCCL_LIB"], nccl = library, version_of(library)
+        nccl = version_of(library)
+        environ["RING_NCCL_LIB"] = library
     print("PyTorch %s, NCCL %d at %s, %s" % (torch.__version__, nccl, library, torch.cuda.get_device_name(0)), flush=True)
     checks = Checks(environ)
     all_checks(checks, nccl)

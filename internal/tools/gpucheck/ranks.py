@@ -7,7 +7,8 @@ import statistics
 import sys
 import time
 
-RANK, RANKS = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+RANK = int(os.environ["RANK"])
+RANKS = int(os.environ["WORLD_SIZE"])
 if RANKS > 1:
     os.environ["NCCL_HOSTID"] = "gorun-check-%d" % RANK  # before NCCL reads it: else it refuses ranks that share a GPU
 
@@ -99,13 +100,16 @@ def reductions(d, n):
     for dtype, (number, _) in TYPES.items():
         values = [given(r, n, dtype) for r in range(RANKS)]
         for op in ops_of(dtype):
-            want, what = reference(op, values, dtype), "%s of %d %s" % (op, n, dtype)
-            src, dst = put(values[RANK].clone()), put(torch.zeros(n, dtype=dtype))
+            want = reference(op, values, dtype)
+            what = "%s of %d %s" % (op, n, dtype)
+            src = put(values[RANK].clone())
+            dst = put(torch.zeros(n, dtype=dtype))
             for to in (dst, src):  # the second in place
                 d.run(stream(), [_ring.call(_ring.ALLREDUCE, number, OPS[op], dst=to.data_ptr(), dst_count=n, src=src.data_ptr(), src_count=n)])
                 d.wait(30)
                 close(to, want, values, dtype, "allreduce " + what)
-            src, part = put(torch.cat([values[RANK]] * RANKS)), put(torch.zeros(n, dtype=dtype))
+            src = put(torch.cat([values[RANK]] * RANKS))
+            part = put(torch.zeros(n, dtype=dtype))
             call = _ring.call(_ring.REDUCE_SCATTER, number, OPS[op], dst=part.data_ptr(), dst_count=n, src=src.data_ptr(), src_count=n * RANKS)
             d.run(stream(), [call])
             d.wait(30)
@@ -125,8 +129,10 @@ def reductions(d, n):
 def movements(d, n):
     for dtype, (number, _) in TYPES.items():
         values = [given(r, n, dtype) for r in range(RANKS)]
-        mine, all_of = put(values[RANK].clone()), put(torch.zeros(n * RANKS, dtype=dtype))
-        sent, root = put(torch.cat([given(RANK + 7 * r, n, dtype) for r in range(RANKS)])), put(values[RANK].clone())
+        mine = put(values[RANK].clone())
+        all_of = put(torch.zeros(n * RANKS, dtype=dtype))
+        sent = put(torch.cat([given(RANK + 7 * r, n, dtype) for r in range(RANKS)]))
+        root = put(values[RANK].clone())
         swapped = put(torch.zeros(n * RANKS, dtype=dtype))
         d.run(stream(), [  # as one group
             _ring.call(_ring.ALLGATHER, number, dst=all_of.data_ptr(), dst_count=n * RANKS, src=mine.data_ptr(), src_count=n),
@@ -172,7 +178,8 @@ def check_torch():
     order = list(range(50))
     if RANK % 2:
         order.reverse()  # ranks submit in different orders, while the GPU computes
-    a, handles = torch.randn(512, 512, device="cuda"), {}
+    a = torch.randn(512, 512, device="cuda")
+    handles = {}
     for i in order:
         a = (a @ a).clamp(-1, 1)
         handles[i] = hvd.allreduce_async(torch.full((1000 + i,), float(RANK + i), device="cuda") + a.sum() * 0, name=str(i), op=hvd.Sum)
@@ -268,7 +275,8 @@ def bits():
     for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int32):
         for n in (1, 1003, MOST // 4, MOST):
             x = given(RANK, n, dtype).cuda()
-            theirs, ours = x.clone(), x.clone()
+            theirs = x.clone()
+            ours = x.clone()
             torch.distributed.all_reduce(theirs)
             torch.cuda.synchronize()  # never two of NCCL's communicators at once on one GPU
             d.run(stream(), [allreduce_of(ours, ours)])
@@ -312,10 +320,13 @@ def cost():
     """An allreduce of one rank, and an empty copy of the driver's on the same stream, both called by ctypes."""
     comm = _ring.Library().init()
     d = device_of(comm, "nccl")
-    x, y = torch.ones(256, device="cuda"), torch.empty(256, device="cuda")
+    x = torch.ones(256, device="cuda")
+    y = torch.empty(256, device="cuda")
     cuda = ctypes.CDLL("libcuda.so.1")
     cuda.cuMemcpyDtoDAsync_v2.argtypes = [ctypes.c_uint64, ctypes.c_uint64, ctypes.c_size_t, ctypes.c_void_p]
-    s, calls, library = stream(), (_ring.Call * 1)(allreduce_of(x, y)), d.library.c
+    s = stream()
+    calls = (_ring.Call * 1)(allreduce_of(x, y))
+    library = d.library.c
 
     def spend(call):
         torch.cuda.synchronize()
@@ -333,7 +344,8 @@ def cost():
 
     spend(ours), spend(theirs)
     pairs = [(spend(ours), spend(theirs)) for _ in range(9)]
-    a, b = statistics.median(p[0] for p in pairs), statistics.median(p[1] for p in pairs)
+    a = statistics.median(p[0] for p in pairs)
+    b = statistics.median(p[1] for p in pairs)
     d.wait(30)
     need(torch.equal(x, y), "the result is wrong")
     need(a - b <= 20, "a call takes %.1f µs, a copy on the stream %.1f µs: %.1f more, the goal is 20" % (a, b, a - b))
@@ -346,7 +358,8 @@ def dies():
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # of gorun, that ends a job whose rank has died
     comm = _ring.Library().init()
     d = device_of(comm, "nccl")
-    x, last = put(torch.zeros(MOST)), time.monotonic()
+    x = put(torch.zeros(MOST))
+    last = time.monotonic()
     try:
         for i in range(10**6):
             d.run(stream(), [allreduce_of(x, x)])

@@ -50,7 +50,8 @@ class Outputs(unittest.TestCase):
         self.assertIsNone(check.nccl_of("7f00-7f01 r-xp 00000000 08:01 12  /usr/lib/libc.so.6\n"))
 
     def test_environment(self):
-        one, two = check.shared_gpu({"A": "b"}, 1), check.shared_gpu({}, 2)
+        one = check.shared_gpu({"A": "b"}, 1)
+        two = check.shared_gpu({}, 2)
         self.assertEqual((one["A"], one["NCCL_SOCKET_IFNAME"], two["NCCL_MULTI_RANK_GPU_ENABLE"]), ("b", "lo", "1"))
         self.assertNotIn("NCCL_MULTI_RANK_GPU_ENABLE", one)
 

@@ -23,7 +23,8 @@ class DataError(ValueError):
 
 def parts_of(value: Any) -> Optional[Parts]:
     """The parts of an array, a NumPy scalar or a tensor; None for another value, and for types that are more than data."""
-    np, torch = sys.modules.get("numpy"), sys.modules.get("torch")
+    np = sys.modules.get("numpy")
+    torch = sys.modules.get("torch")
     if np is not None and (type(value) is np.ndarray or isinstance(value, np.generic)):
         name = value.dtype.str
         if not _ARRAY_TYPE.fullmatch(name) or np.dtype(name) != value.dtype:

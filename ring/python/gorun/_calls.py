@@ -16,7 +16,8 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 from . import _ring, errors
 
 _CALL = struct.Struct("@N6iPQPQPPP")  # ring_call
-_pack, _SIZE = _CALL.pack, _CALL.size
+_pack = _CALL.pack
+_SIZE = _CALL.size
 assert _SIZE == ctypes.sizeof(_ring.Call)
 
 
@@ -27,8 +28,16 @@ class Handle(_ring.Request):
     error: Optional[errors.GorunError]
 
     def __init__(self, channel: "Channel", id: int, keep: object, output: Any, finish: "Optional[Callable[[Handle], Any]]", has_result: bool) -> None:
-        self.library, self.owner, self.id, self.keep, self.over, self.has_result = channel.library, channel.queue, id, keep, False, has_result
-        self.channel, self.output, self.finish, self.error = channel, output, finish, None
+        self.library = channel.library
+        self.owner = channel.queue
+        self.id = id
+        self.keep = keep
+        self.over = False
+        self.has_result = has_result
+        self.channel = channel
+        self.output = output
+        self.finish = finish
+        self.error = None
 
     def synchronize(self) -> Any:
         """Waits until the operation is done, and returns its output or raises its error."""
@@ -36,12 +45,14 @@ class Handle(_ring.Request):
             try:
                 self.wait()
             except errors.GorunError as e:
-                self.error, self.finish = e, None
+                self.error = e
+                self.finish = None
                 raise
         if self.error is not None:
             raise self.error
         if self.finish is not None:
-            finish, self.finish = self.finish, None
+            finish = self.finish
+            self.finish = None
             self.output = finish(self)
         return self.output
 
@@ -99,7 +110,8 @@ class LaneHandle(Handle):
             try:
                 self.wait()
             except errors.GorunError as e:
-                self.error, self.finish = e, None
+                self.error = e
+                self.finish = None
                 raise
         if self.error is None:
             self.lane.follow(self.marked())
@@ -123,7 +135,8 @@ class Group:
 
     def synchronize(self) -> List[Any]:
         """Waits for all, and returns their outputs or raises the first error."""
-        outputs, first = [], None
+        outputs = []
+        first = None
         for h in self.handles:
             try:
                 outputs.append(h.synchronize())
@@ -156,19 +169,27 @@ class Channel:
     """The queue of a process set, and names for unnamed operations."""
 
     def __init__(self, comm: _ring.Comm, queue: _ring.Queue) -> None:
-        self.comm, self.queue, self.library = comm, queue, comm.library
-        self.rank, self.size = comm.rank, comm.size
-        self.numbers, self.joins = itertools.count(), 0
+        self.comm = comm
+        self.queue = queue
+        self.library = comm.library
+        self.rank = comm.rank
+        self.size = comm.size
+        self.numbers = itertools.count()
+        self.joins = 0
         self.abandoned: List[Tuple[int, object, object]] = []
         self.closed = False
         self.sweeping = threading.Lock()
         self.shapes = Shapes()
         holding = ctypes.PyDLL(self.library.path)
-        self._submit, self._submit_v, self._submit_group = holding.ring_submit, holding.ring_submit_v, holding.ring_submit_group
+        self._submit = holding.ring_submit
+        self._submit_v = holding.ring_submit_v
+        self._submit_group = holding.ring_submit_group
         self._submit_here = ctypes.CDLL(self.library.path).ring_submit_here
         for function in (self._submit, self._submit_v, self._submit_here):
-            function.restype, function.argtypes = c_int, [c_uint64, c_char_p, c_void_p, c_void_p]
-        self._submit_group.restype, self._submit_group.argtypes = c_int, [c_uint64, c_size_t, c_void_p, c_void_p, c_void_p]
+            function.restype = c_int
+            function.argtypes = [c_uint64, c_char_p, c_void_p, c_void_p]
+        self._submit_group.restype = c_int
+        self._submit_group.argtypes = [c_uint64, c_size_t, c_void_p, c_void_p, c_void_p]
         self._submit_device = holding.ring_submit_device
         self._submit_device.restype = c_int
         self._submit_device.argtypes = [c_uint64, ctypes.c_int32, c_void_p, c_size_t, c_void_p, c_void_p, c_void_p]
@@ -210,7 +231,9 @@ class Channel:
             return self._launch(lane, [name], [call])[0]
         if self.abandoned:
             self.sweep()
-        id, lengths, (text, kept) = c_uint64(), _ring.integers(counts), self.shapes(shape)
+        id = c_uint64()
+        lengths = _ring.integers(counts)
+        text, kept = self.shapes(shape)
         at = 0 if lengths is None else ctypes.addressof(lengths)
         code = (self._submit_here if here else self._submit)(
             self.queue.handle, name, _pack(_SIZE, kind, dtype, op, root, 0, 0, dst, dst_count, src, src_count, at, 0, text), byref(id)
@@ -236,7 +259,9 @@ class Channel:
         """Submits a call whose result length is known only when it runs."""
         if self.abandoned:
             self.sweep()
-        id, lengths, (text, kept) = c_uint64(), _ring.integers(sends), self.shapes(shape)
+        id = c_uint64()
+        lengths = _ring.integers(sends)
+        text, kept = self.shapes(shape)
         at = 0 if lengths is None else ctypes.addressof(lengths)
         code = self._submit_v(
             self.queue.handle, name, _pack(_SIZE, kind, dtype, 0, 0, 0, 0, 0, 0, src, src_count, 0, at, text), byref(id)
@@ -267,9 +292,12 @@ class Channel:
         """Calls, their requests and names as C arrays, and the owners of their memory."""
         if self.abandoned:
             self.sweep()
-        n, packed, kept = len(names), [], []
+        n = len(names)
+        packed = []
+        kept = []
         for c in calls:
-            lengths, (text, holder) = _ring.integers(c.get("counts")), self.shapes(c["shape"])
+            lengths = _ring.integers(c.get("counts"))
+            text, holder = self.shapes(c["shape"])
             at = 0 if lengths is None else ctypes.addressof(lengths)
             kept.append((lengths, holder))
             packed.append(
@@ -279,10 +307,12 @@ class Channel:
 
     def join(self) -> int:
         """Contributes zeros until all ranks have joined. Returns the rank that joined last."""
-        id, last = c_uint64(), ctypes.c_int32()
+        id = c_uint64()
+        last = ctypes.c_int32()
         self.library.check(self.library.c.ring_join(self.queue.handle, byref(last), byref(id)))
         Handle(self, id.value, last, None, None, False).synchronize()
-        self.joins, self.numbers = self.joins + 1, itertools.count()  # as the ranks' calls were not equally many
+        self.joins += 1
+        self.numbers = itertools.count()  # as the ranks' calls were not equally many
         return last.value
 
     def abandon(self, id: int, keep: object, output: object) -> None:
@@ -296,7 +326,8 @@ class Channel:
         if not self.sweeping.acquire(blocking=False):
             return
         try:
-            c, done = self.library.c, c_int()
+            c = self.library.c
+            done = c_int()
             for entry in list(self.abandoned):
                 code = c.ring_poll(entry[0], byref(done))
                 if code == _ring.OK and not done.value:

@@ -29,7 +29,9 @@ def find(name: str) -> Optional[Path]:
 
 def safe(path: Path) -> bool:
     """Whether only this user and root can change a file: the rule of gorun's package trust. A file that is missing is an OSError."""
-    at, rest, links = "/", _words(str(path)), 0
+    at = "/"
+    rest = _words(str(path))
+    links = 0
     while True:
         info = os.lstat(at)
         if info.st_uid not in (0, os.geteuid()) or _foreign(info.st_dev):

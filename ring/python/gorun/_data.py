@@ -59,7 +59,8 @@ class _Blobs:
     """The blobs of a message, which are taken in order."""
 
     def __init__(self, message: bytes, at: int) -> None:
-        self.message, self.at = memoryview(message), at
+        self.message = memoryview(message)
+        self.at = at
 
     def take(self, size: Any) -> memoryview:
         if type(size) is not int or not 0 <= size <= len(self.message) - self.at:

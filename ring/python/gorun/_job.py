@@ -48,7 +48,8 @@ def leave() -> None:
             raise errors.NotInitializedError("gorun: leave was called more often than join")
         _job.users -= 1
         if _job.users == 0:
-            comm, _job.comm = _job.comm, None
+            comm = _job.comm
+            _job.comm = None
             assert comm is not None  # a user has joined
             _job.left = comm.epoch
             comm.close()

@@ -97,8 +97,11 @@ class Ledger:
     """The steps of one rank. shards are the ranks' parts of the state: ranks with the same number have the same part."""
 
     def __init__(self, shards: Optional[Sequence[int]] = None) -> None:
-        self.owns, self.committed, self.voted = UNBORN, 0, False
-        self.shards, self.kept = shards, Kept()
+        self.owns = UNBORN
+        self.committed = 0
+        self.voted = False
+        self.shards = shards
+        self.kept = Kept()
 
     def said(self) -> Said:
         return Said(self.owns, self.committed, self.voted, self.kept.whole, self.kept.steps(), self.kept.copies())
@@ -111,11 +114,14 @@ class Ledger:
 
     def commit(self) -> None:
         """Records the next step, for which all ranks have voted."""
-        self.committed, self.voted = self.committed + 1, False
+        self.committed += 1
+        self.voted = False
 
     def receive(self, committed: int) -> None:
         """Records the whole state after so many steps: from other ranks, from what this one kept, or of the program's beginning."""
-        self.owns, self.committed, self.voted = OWNED, committed, False
+        self.owns = OWNED
+        self.committed = committed
+        self.voted = False
 
     def miss(self) -> None:
         """Records that an epoch ended before this rank, which came late to the job, heard of the others' state."""
@@ -160,7 +166,10 @@ class Ledger:
     def _to(self, step: int, all_said: Sequence[Said]) -> Optional[Decision]:
         """How all ranks get to a step, or None if they cannot."""
         shards = self.shards or [0] * len(all_said)
-        forward, back, fresh, have = [], [], [], []
+        forward = []
+        back = []
+        fresh = []
+        have = []
         for r, said in enumerate(all_said):
             if said.owns != OWNED:
                 if self.shards is None or step > 0:  # the shard of step 0 is the one that the program makes

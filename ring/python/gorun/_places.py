@@ -34,14 +34,16 @@ class Places:
 
     def take(self) -> ring.Comm:
         """The communicator of the epoch that was joined first."""
-        comm, self.comm = self.comm, None
+        comm = self.comm
+        self.comm = None
         assert comm is not None  # it is taken once
         return comm
 
     def split(self, world: ring.Comm) -> ring.Comm:
         """Makes the communicator in which all ranks have their numbers. All ranks of an epoch call it."""
         everyone = gather(world, [-1 if self.rank is None else self.rank, _number(world.host)])
-        ranks, hosts = everyone[::2], everyone[1::2]
+        ranks = everyone[::2]
+        hosts = everyone[1::2]
         old = (ctypes.c_int64 * world.size)(*self.hosts)
         owner = next((i for i, rank in enumerate(ranks) if rank >= 0), -1)
         if owner >= 0:
@@ -53,7 +55,8 @@ class Places:
         placed = assign(ranks, hosts, list(old) if owner >= 0 else hosts)
         comm = world.split(0, placed[world.rank])
         assert comm is not None  # only a negative color has no part
-        self.rank, self.hosts = comm.rank, [hosts[placed.index(rank)] for rank in range(world.size)]
+        self.rank = comm.rank
+        self.hosts = [hosts[placed.index(rank)] for rank in range(world.size)]
         return comm
 
 
@@ -89,6 +92,7 @@ def _number(host: str) -> int:
 
 def gather(comm: ring.Comm, mine: Sequence[int]) -> List[int]:
     """The numbers of all ranks, one rank's after the other's. All give as many."""
-    sent, got = (ctypes.c_int64 * len(mine))(*mine), (ctypes.c_int64 * (len(mine) * comm.size))()
+    sent = (ctypes.c_int64 * len(mine))(*mine)
+    got = (ctypes.c_int64 * (len(mine) * comm.size))()
     comm.run(ring.call(ring.ALLGATHER, ring.INT64, dst=ctypes.addressof(got), dst_count=len(got), src=ctypes.addressof(sent), src_count=len(sent)))
     return list(got)

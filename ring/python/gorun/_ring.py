@@ -16,14 +16,15 @@ from ._place import place
 
 ABI = 1
 
-INT8, UINT8, INT32, INT64, UINT64, FLOAT16, FLOAT32, FLOAT64, BFLOAT16 = 0, 1, 2, 4, 5, 6, 7, 8, 9
-BOOL, INT16 = 64, 65
+INT8, UINT8, INT32 = range(3)
+INT64, UINT64, FLOAT16, FLOAT32, FLOAT64, BFLOAT16 = range(4, 10)
+BOOL, INT16 = range(64, 66)
 
-SUM, PROD, MAX, MIN, AVG = 0, 1, 2, 3, 4
-BAND, BOR, BXOR = 64, 65, 66
+SUM, PROD, MAX, MIN, AVG = range(5)
+BAND, BOR, BXOR = range(64, 67)
 
-BARRIER, BROADCAST, ALLGATHER, ALLREDUCE, REDUCE = 1, 2, 3, 4, 5
-REDUCE_SCATTER, GATHER, SCATTER, ALLTOALL, MESSAGE = 6, 7, 8, 9, 10
+BARRIER, BROADCAST, ALLGATHER, ALLREDUCE, REDUCE = range(1, 6)
+REDUCE_SCATTER, GATHER, SCATTER, ALLTOALL, MESSAGE = range(6, 11)
 
 OK, INVALID, MISMATCH, PEER, CLOSED, TIMEOUT, DUPLICATE, FORKED, INTERNAL, NO_GPU = range(10)
 
@@ -175,7 +176,8 @@ class Library:
                 function = getattr(self.c, name)
             except AttributeError:
                 raise errors.GorunError("gorun: %s has no %s: it is of another version" % (self.path, name)) from None
-            function.restype, function.argtypes = result, arguments
+            function.restype = result
+            function.argtypes = arguments
         abi = self.c.ring_abi()
         if abi != ABI:
             raise errors.GorunError("gorun: %s has ABI %d, and this package wants %d" % (self.path, abi, ABI))
@@ -217,7 +219,12 @@ class Request:
     __slots__ = ("library", "owner", "id", "keep", "over", "has_result")
 
     def __init__(self, owner: "Union[Comm, Queue]", id: int, keep: object, has_result: bool = False) -> None:
-        self.library, self.owner, self.id, self.keep, self.over, self.has_result = owner.library, owner, id, keep, False, has_result
+        self.library = owner.library
+        self.owner = owner
+        self.id = id
+        self.keep = keep
+        self.over = False
+        self.has_result = has_result
 
     def done(self) -> bool:
         """Whether it is done. Does not wait."""
@@ -231,7 +238,10 @@ class Request:
         """Waits until it is done, and raises its error. Ctrl-C ends the wait, not the call. timeout is in seconds."""
         if self.over:
             return
-        c, code, left, slices = self.library.c, TIMEOUT, timeout, 0
+        c = self.library.c
+        code = TIMEOUT
+        left = timeout
+        slices = 0
         try:
             while code == TIMEOUT:
                 slice_ms = PATIENCE_MS if left is None else max(0, min(PATIENCE_MS, int(left * 1000)))
@@ -257,14 +267,17 @@ class Request:
 
     def result(self, ranks: int) -> Tuple[int, int, List[int]]:
         """Address, length and length from each rank of the result, in elements. Valid until :meth:`release`."""
-        data, count, counts = c_void_p(), c_uint64(), POINTER(c_int64)()
+        data = c_void_p()
+        count = c_uint64()
+        counts = POINTER(c_int64)()
         self.library.check(self.library.c.ring_result(self.id, byref(data), byref(count), byref(counts)))
         return data.value or 0, count.value, counts[:ranks]
 
     def release(self) -> None:
         """Frees a result."""
         if self.has_result:
-            self.has_result, self.keep = False, None
+            self.has_result = False
+            self.keep = None
             self.library.c.ring_release(self.id)
 
 
@@ -298,12 +311,16 @@ class Comm:
     """A communicator. All ranks make the same calls on it in the same order."""
 
     def __init__(self, library: Library, handle: int) -> None:
-        self.library, self.handle = library, handle
+        self.library = library
+        self.handle = handle
         info = Info(size=ctypes.sizeof(Info))
         library.check(library.c.ring_comm_info(handle, byref(info)))
-        self.rank, self.size = info.rank, info.ranks
-        self.local_rank, self.local_size = info.local_rank, info.local_ranks
-        self.cross_rank, self.cross_size = info.cross_rank, info.cross_ranks
+        self.rank = info.rank
+        self.size = info.ranks
+        self.local_rank = info.local_rank
+        self.local_size = info.local_ranks
+        self.cross_rank = info.cross_rank
+        self.cross_size = info.cross_ranks
         self.host = info.host.decode("utf-8", "replace")
         self.epoch = info.epoch  # 0: the job is not elastic
         self.first_epoch = info.first_epoch  # below epoch: that one failed while its ranks joined
@@ -320,11 +337,13 @@ class Comm:
 
     def start(self, work: Call, keep: object = None, here: bool = False) -> Request:
         """Starts a call. Calls run in the order in which they are started. here: the caller waits for it at once."""
-        id, c = c_uint64(), self.library.c
+        id = c_uint64()
+        c = self.library.c
         self.library.check((c.ring_start_here if here else c.ring_start)(self.handle, byref(work), byref(id)))
         request = Request(self, id.value, keep)
         if id.value == 0:  # it was made here
-            request.over, request.keep = True, None
+            request.over = True
+            request.keep = None
         return request
 
     def split(self, color: int, key: int = 0) -> "Optional[Comm]":
@@ -368,7 +387,8 @@ class Comm:
 
     def close(self) -> None:
         """Leaves. Closing again does nothing."""
-        handle, self.handle = self.handle, 0
+        handle = self.handle
+        self.handle = 0
         if handle:
             self.library.check(self.library.c.ring_close(handle))
 
@@ -377,10 +397,13 @@ class Device:
     """Enqueues calls on GPU memory. All ranks make the same calls in the same order."""
 
     def __init__(self, comm: Comm, handle: int) -> None:
-        self.comm, self.library, self.handle = comm, comm.library, handle
+        self.comm = comm
+        self.library = comm.library
+        self.handle = handle
         info = DeviceInfo(size=ctypes.sizeof(DeviceInfo))
         self.library.check(self.library.c.ring_device_get_info(handle, byref(info)))
-        self.native, self.how = bool(info.native), info.how.decode("utf-8", "replace")
+        self.native = bool(info.native)
+        self.how = info.how.decode("utf-8", "replace")
 
     def run(self, stream: int, work: Sequence[Call]) -> None:
         """Enqueues calls as one group on a CUDA stream."""
@@ -393,7 +416,9 @@ class Device:
 
     def wait(self, timeout: Optional[float] = None) -> None:
         """Waits until all enqueued work is done. timeout is in seconds."""
-        c, code, left = self.library.c, TIMEOUT, timeout
+        c = self.library.c
+        code = TIMEOUT
+        left = timeout
         while code == TIMEOUT:
             slice_ms = PATIENCE_MS if left is None else max(0, min(PATIENCE_MS, int(left * 1000)))
             code = c.ring_device_wait(self.handle, slice_ms)
@@ -405,7 +430,8 @@ class Device:
 
     def close(self) -> None:
         """Closes the device. Closing again does nothing."""
-        handle, self.handle = self.handle, 0
+        handle = self.handle
+        self.handle = 0
         if handle:
             self.library.check(self.library.c.ring_device_close(handle))
 
@@ -414,7 +440,9 @@ class Queue:
     """A queue of named calls, in any order. Each runs when all ranks have submitted it."""
 
     def __init__(self, comm: Comm, handle: int) -> None:
-        self.comm, self.library, self.handle = comm, comm.library, handle
+        self.comm = comm
+        self.library = comm.library
+        self.handle = handle
 
     def submit(self, name: str, work: Call, keep: object = None) -> Request:
         """Submits a call."""
@@ -448,6 +476,7 @@ class Queue:
 
     def close(self) -> None:
         """Ends the queue on all ranks. Closing again does nothing."""
-        handle, self.handle = self.handle, 0
+        handle = self.handle
+        self.handle = 0
         if handle:
             self.library.check(self.library.c.ring_queue_close(handle))

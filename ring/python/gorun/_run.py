@@ -25,7 +25,9 @@ class JobError(errors.GorunError):
 
     def __init__(self, text: str, code: int, rank: int = -1, traceback: str = "") -> None:
         super().__init__(text)
-        self.code, self.rank, self.traceback = code, rank, traceback
+        self.code = code
+        self.rank = rank
+        self.traceback = traceback
 
 
 def find_gorun() -> str:

@@ -138,9 +138,11 @@ class Verbs:
 
     def _reduction(self, channel: Channel, array: Any, output: Any, op: int, prescale: float, postscale: float) -> Dict[str, Any]:
         """The arguments of an allreduce for Channel.submit."""
-        x, number = self.arrays, op_number(op, "allreduce")
+        x = self.arrays
+        number = op_number(op, "allreduce")
         if op == Average and postscale != 1.0:
-            number, postscale = _ring.SUM, postscale / channel.size
+            number = _ring.SUM
+            postscale /= channel.size
         source = x.contiguous(array)
         if prescale != 1.0:
             source = x.scaled(source, prescale)
@@ -178,7 +180,8 @@ class Verbs:
     ) -> Handle:
         """Copies the root's elements to all ranks."""
         channel = process_set.channel_or_raise()
-        x, root = self.arrays, process_set.index(root_rank)
+        x = self.arrays
+        root = process_set.index(root_rank)
         direct = output is not None and x.is_contiguous(output)
         target = output if direct else x.empty(x.view(x.contiguous(array)).shape, array)
         if channel.rank == root and target is not array:
@@ -257,11 +260,17 @@ class Verbs:
         for n in rest:
             row *= n
         rows = view.shape[0] if view.shape else 1
-        dtype, keep, scale = view.dtype, source, row
-        address, count = view.address, view.elements
+        dtype = view.dtype
+        keep = source
+        scale = row
+        address = view.address
+        count = view.elements
         if row == 0:  # a row has no elements: a byte stands for it, so that rows can be counted
             keep = ctypes.create_string_buffer(max(rows, 1))
-            dtype, address, count, scale = _ring.UINT8, ctypes.addressof(keep), rows, 1
+            dtype = _ring.UINT8
+            address = ctypes.addressof(keep)
+            count = rows
+            scale = 1
 
         def finish(h: Handle) -> Any:
             at, total, counts = h.result(channel.size)
@@ -294,16 +303,19 @@ class Verbs:
         return channel.submit_group(_names(channel, "grouped_reducescatter", name, len(calls)), calls)
 
     def _scatter(self, channel: Channel, array: Any, op: int, prescale: float, postscale: float) -> Dict[str, Any]:
-        x, number = self.arrays, op_number(op, "reducescatter")
+        x = self.arrays
+        number = op_number(op, "reducescatter")
         if op == Average and postscale != 1.0:
-            number, postscale = _ring.SUM, postscale / channel.size
+            number = _ring.SUM
+            postscale /= channel.size
         source = x.contiguous(array)
         if prescale != 1.0:
             source = x.scaled(source, prescale)
         view = x.view(source)
         if not view.shape:
             raise errors.InvalidError("gorun: reducescatter of a tensor without dimensions")
-        rows, row = view.shape[0], view.elements // max(view.shape[0], 1)
+        rows = view.shape[0]
+        row = view.elements // max(view.shape[0], 1)
         each, more = divmod(rows, channel.size)
         parts = [each + (r < more) for r in range(channel.size)]
         target = x.empty((parts[channel.rank],) + tuple(view.shape[1:]), array)

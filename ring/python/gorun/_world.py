@@ -119,7 +119,8 @@ def _enter(chosen: Settings, process_sets: "Union[None, str, Sequence[Union[Proc
     except BaseException:
         _job.leave()
         raise
-    _world.pid, _world.settings = os.getpid(), chosen
+    _world.pid = os.getpid()
+    _world.settings = chosen
     try:
         _world.next_id = 1
         _world.local_sizes = _sizes(comm)
@@ -169,11 +170,15 @@ def _at_exit() -> None:
 
 
 def _leave() -> None:
-    comm, _world.comm = _world.comm, None
-    sets, _world.sets = list(_world.sets.values()), {}
+    comm = _world.comm
+    _world.comm = None
+    sets = list(_world.sets.values())
+    _world.sets = {}
     first: Optional[errors.GorunError] = None
     for s in reversed(sets):
-        channel, s.channel, s.process_set_id = s.channel, None, None
+        channel = s.channel
+        s.channel = None
+        s.process_set_id = None
         if channel is not None:
             first = _try(channel.close) or first
     if comm is not None:
@@ -193,7 +198,8 @@ def _try(close: object) -> Optional[errors.GorunError]:
 
 def _sizes(comm: _ring.Comm) -> Sequence[int]:
     """The local sizes of all ranks."""
-    mine, all_sizes = ctypes.c_int32(comm.local_size), (ctypes.c_int32 * comm.size)()
+    mine = ctypes.c_int32(comm.local_size)
+    all_sizes = (ctypes.c_int32 * comm.size)()
     comm.run(
         _ring.call(
             _ring.ALLGATHER, _ring.INT32, dst=ctypes.addressof(all_sizes), dst_count=comm.size, src=ctypes.addressof(mine), src_count=1
@@ -238,7 +244,8 @@ def add_process_set(process_set: Union[ProcessSet, Iterable[int]]) -> ProcessSet
             raise errors.InvalidError("gorun: there is a process set of ranks %s" % s.ranks)
         if not s.ranks or len(set(s.ranks)) != len(s.ranks) or s.ranks[0] < 0 or s.ranks[-1] >= comm.size:
             raise errors.InvalidError("gorun: a process set of ranks %s of a job of %d" % (s.ranks, comm.size))
-        id, _world.next_id = _world.next_id, _world.next_id + 1
+        id = _world.next_id
+        _world.next_id += 1
         _open(s, id, comm.split(0 if comm.rank in s.ranks else -1))
         return s
 
@@ -254,7 +261,9 @@ def remove_process_set(process_set: ProcessSet) -> bool:
         if not id:
             return False
         barrier(global_process_set, "remove_process_set.%d" % id)
-        channel, process_set.channel, process_set.process_set_id = process_set.channel, None, None
+        channel = process_set.channel
+        process_set.channel = None
+        process_set.process_set_id = None
         del _world.sets[id]
         if channel is not None:
             channel.close()

@@ -138,14 +138,17 @@ class _Trip:
     """The course of a process through the epochs."""
 
     def __init__(self) -> None:
-        self.owns, self.late, self.begun = _UNBORN, False, False
+        self.owns = _UNBORN
+        self.late = False
+        self.begun = False
 
     def enter(self, state: State) -> None:
         """Copies the state of rank 0 to all ranks. Raises StateLostError if rank 0 joined later and never received it."""
         job = _job.joined()
         if job is not None and job.epoch > 0:
             if not self.begun:
-                self.begun, self.late = True, job.first_epoch > 1
+                self.begun = True
+                self.late = job.first_epoch > 1
             if self.late and job.epoch > job.first_epoch:  # others may have trained in the epoch that this one failed to join
                 self.owns = max(self.owns, _HEARD)
             try:
@@ -179,7 +182,8 @@ def run(func: Callable[..., Result]) -> Callable[..., Result]:
 
     @functools.wraps(func)
     def wrapper(state: State, *args: Any, **kwargs: Any) -> Result:
-        trip, again = _Trip(), False
+        trip = _Trip()
+        again = False
         while True:
             try:
                 if again:

@@ -10,7 +10,8 @@ from gorun import _ring
 from gorun.torch_backend import work as works
 
 dist.init_process_group("gorun")
-rank, size = dist.get_rank(), dist.get_world_size()
+rank = dist.get_rank()
+size = dist.get_world_size()
 assert dist.get_backend() == "gorun" and size == 4
 
 DTYPES = [torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64, torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.bool]
@@ -45,7 +46,8 @@ def reduced(op, dtype):
 def reductions():
     for dtype in DTYPES:
         for op in ["SUM", "PRODUCT", "MAX", "MIN"] + (["AVG"] if dtype != torch.bool else []):
-            want, what = reduced(op, dtype), "%s of %s" % (op, dtype)
+            want = reduced(op, dtype)
+            what = "%s of %s" % (op, dtype)
             opts = getattr(dist.ReduceOp, op)
             for shape in [lambda t: t, torn, lambda t: t.reshape(2, 3)]:
                 x = shape(of(rank, dtype=dtype))
@@ -129,19 +131,22 @@ def messages():
         assert dist.recv(x, 0) == 0
         same(x, torch.arange(300_000.0), "recv")
     # Around, each sending first; with two tags, of which the receiver wants the later one first.
-    to, source = (rank + 1) % size, (rank - 1) % size
+    to = (rank + 1) % size
+    source = (rank - 1) % size
     sent = [dist.isend(torch.full((200_000,), float(10 * rank + tag)), to, tag=tag) for tag in (0, 1)]
     for tag in (1, 0):
         dist.recv(x[:200_000], source, tag=tag)
         same(x[:200_000], torch.full((200_000,), float(10 * source + tag)), "recv around")
     for work in sent:
         work.wait()
-    a, b = torch.full((5,), float(rank)), torch.zeros(5)
+    a = torch.full((5,), float(rank))
+    b = torch.zeros(5)
     for work in dist.batch_isend_irecv([dist.P2POp(dist.isend, a, rank ^ 1), dist.P2POp(dist.irecv, b, rank ^ 1)]):
         work.wait()
     same(b, torch.full((5,), float(rank ^ 1)), "batch_isend_irecv")
     # send() and recv() wait at once, so that their messages may go in this thread; isend() and irecv() do not.
-    begun, start = [], _ring.Comm.start
+    begun = []
+    start = _ring.Comm.start
     _ring.Comm.start = lambda *args: (begun.append(args[3]), start(*args))[1]
     for how, exchange in (True, (dist.send, dist.recv)), (False, (dist.isend, dist.irecv)):
         begun.clear()
@@ -162,7 +167,8 @@ def messages():
             dist.send(a + 10 * named, 0, tag=9)
         dist.barrier()
     # More receives are started than may stay unwaited, before other threads send anything.
-    works.UNWAITED, most = 3, works.UNWAITED
+    most = works.UNWAITED
+    works.UNWAITED = 3
     into = [torch.zeros(2) for _ in range(8)]
     awaited = [dist.irecv(t, rank ^ 1, tag=7) for t in into]
     threads = [threading.Thread(target=lambda: dist.send(torch.ones(2), rank ^ 1, tag=7)) for _ in into]
@@ -212,7 +218,9 @@ def pair():
 
 
 def groups():
-    odd, reverse, alone = dist.new_group([1, 3]), dist.new_group([3, 2, 0]), dist.new_group([2])
+    odd = dist.new_group([1, 3])
+    reverse = dist.new_group([3, 2, 0])
+    alone = dist.new_group([2])
     everyone = dist.new_group()
     x = torch.tensor(float(rank))
     if rank in (1, 3):

@@ -12,7 +12,8 @@ from torch.nn.parallel import DistributedDataParallel
 import gorun.torch_backend  # noqa: F401
 
 dist.init_process_group("gorun")
-rank, size = dist.get_rank(), dist.get_world_size()
+rank = dist.get_rank()
+size = dist.get_world_size()
 
 
 def net():

@@ -11,7 +11,8 @@ from torch.nn.parallel import DistributedDataParallel
 import gorun.torch_backend
 
 dist.init_process_group("gorun")
-rank, size = dist.get_rank(), dist.get_world_size()
+rank = dist.get_rank()
+size = dist.get_world_size()
 gloo = dist.new_group(backend="gloo")
 STEPS = 20
 
@@ -21,9 +22,12 @@ class Net(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.conv, self.norm = nn.Conv2d(1, 8, 3), nn.BatchNorm2d(8)
-        self.words, self.rnn = nn.Embedding(20, 16), nn.GRU(16, 16, batch_first=True)
-        self.spare, self.out = nn.Linear(16, 16), nn.Linear(8 * 6 * 6 + 16, 10)
+        self.conv = nn.Conv2d(1, 8, 3)
+        self.norm = nn.BatchNorm2d(8)
+        self.words = nn.Embedding(20, 16)
+        self.rnn = nn.GRU(16, 16, batch_first=True)
+        self.spare = nn.Linear(16, 16)
+        self.out = nn.Linear(8 * 6 * 6 + 16, 10)
 
     def forward(self, image, text, spare):
         a = F.relu(self.norm(self.conv(image))).flatten(1)
@@ -42,7 +46,8 @@ def train(group, hook=None, sync_every=1, spare=lambda step: True, **switches):
     data = torch.Generator().manual_seed(100 + rank)
     losses = []
     for step in range(STEPS):
-        image, text = torch.randn(4, 1, 8, 8, generator=data), torch.randint(20, (4, 5), generator=data)
+        image = torch.randn(4, 1, 8, 8, generator=data)
+        text = torch.randint(20, (4, 5), generator=data)
         label = torch.randint(10, (4,), generator=data)
         if (step + 1) % sync_every:
             with model.no_sync():

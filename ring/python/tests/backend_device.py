@@ -15,7 +15,8 @@ from gorun.torch_backend.memory import adjacent
 
 group = gorun.torch_backend.Group(_registry.engine(60))
 group.engine.make_lane = Stream
-rank, size = group.getRank(), group.getSize()
+rank = group.getRank()
+size = group.getSize()
 
 
 def same(got, want):
@@ -87,7 +88,8 @@ same(outs[0], [1.0] * size)
 same(outs[1], [float(r // 2) for r in range(2 * size)])
 
 # Beside tensors of the CPU, and without waiting: the lane keeps the order.
-x, y = torch.ones(3), gpu(torch.ones(3))
+x = torch.ones(3)
+y = gpu(torch.ones(3))
 works = [group.allreduce([t]) for t in (x, y, x, y)]
 future = works[3].get_future()
 same(future.wait()[0], [float(size * size)] * 3)

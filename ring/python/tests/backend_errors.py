@@ -41,7 +41,8 @@ def begin():
 
 def mistakes():
     begin()
-    rank, size = dist.get_rank(), dist.get_world_size()
+    rank = dist.get_rank()
+    size = dist.get_world_size()
     invalid = errors.InvalidError
     refused(invalid, "layout torch.sparse_coo", lambda: dist.broadcast(torch.eye(3).to_sparse(), 0))
     refused(invalid, "on meta.*those of the CPU", lambda: dist.all_reduce(torch.empty(3, device="meta")))
@@ -136,7 +137,8 @@ def reinit():
     """A rank raises; all abort what they have, and begin again in the same processes."""
     for attempt in range(2):
         begin()
-        rank, size = dist.get_rank(), dist.get_world_size()
+        rank = dist.get_rank()
+        size = dist.get_world_size()
         x = torch.ones(4)
         try:
             if rank == 1:

@@ -11,7 +11,8 @@ from torch.nn.parallel import DistributedDataParallel
 import gorun.torch_backend  # noqa: F401
 
 dist.init_process_group("gorun")
-rank, size = dist.get_rank(), dist.get_world_size()
+rank = dist.get_rank()
+size = dist.get_world_size()
 gloo = dist.new_group(backend="gloo")
 STEPS = 6
 POWER = ["POWER_SGD", "POWER_SGD_RANK2"]
@@ -33,7 +34,8 @@ def train(group, kind):
     data = torch.Generator().manual_seed(rank)
     losses = []
     for _ in range(STEPS):
-        x, y = torch.randn(8, 30, generator=data), torch.randn(8, 3, generator=data)
+        x = torch.randn(8, 30, generator=data)
+        y = torch.randn(8, 3, generator=data)
         loss = nn.functional.mse_loss(model(x), y)
         loss.backward()
         optimizer.step()
@@ -47,7 +49,8 @@ for kind in DDPCommHookType:
         continue  # PyTorch has them for CUDA only
     if kind.name.startswith("BATCHED"):
         continue  # PyTorch, at least to 2.15, fails in an assertion of its own before it calls a group
-    ours, theirs = train(dist.group.WORLD, kind), train(gloo, kind)
+    ours = train(dist.group.WORLD, kind)
+    theirs = train(gloo, kind)
     apart = max(abs(a - b) for a, b in zip(ours, theirs))
     assert apart <= (5e-3 if "COMPRESS" in kind.name else 1e-5), "%s: losses are %g apart: %s, %s" % (kind.name, apart, ours, theirs)
     if rank == 0:

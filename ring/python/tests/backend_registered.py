@@ -26,7 +26,8 @@ def begin(backend="gorun"):
 
 
 begin()
-rank, size = dist.get_rank(), dist.get_world_size()
+rank = dist.get_rank()
+size = dist.get_world_size()
 world = dist.group.WORLD
 assert isinstance(world, Group) and isinstance(world._get_backend(CPU), Backend) and {d.type for d in world._device_types} == {"cpu", "cuda"}
 neighbours = [dist.P2POp(dist.isend, torch.full((3,), float(rank)), (rank + 1) % size), dist.P2POp(dist.irecv, torch.empty(3), (rank - 1) % size)]

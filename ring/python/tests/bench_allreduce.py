@@ -19,7 +19,8 @@ if kind == "gloo":
     import torch.distributed as dist
 
     dist.init_process_group("gloo", init_method="env://")
-    rank, barrier = dist.get_rank(), dist.barrier
+    rank = dist.get_rank()
+    barrier = dist.barrier
     runs = {"in place": dist.all_reduce}
 else:
     if kind == "torch":
@@ -27,7 +28,8 @@ else:
     else:
         import horovod.torch as hvd
     hvd.init()
-    rank, barrier = hvd.rank(), hvd.barrier
+    rank = hvd.rank()
+    barrier = hvd.barrier
     runs = {
         "in place": lambda t: hvd.allreduce_(t, op=hvd.Sum, name="bench"),
         "new": lambda t: hvd.allreduce(t, op=hvd.Sum, name="bench"),

@@ -20,7 +20,9 @@ class Exchange:
     """all_reduce, or send and recv there and back, of so many bytes."""
 
     def __init__(self, group, size, reduces):
-        self.group, self.reduces, self.tensor = group, reduces, torch.zeros(size // 4)
+        self.group = group
+        self.reduces = reduces
+        self.tensor = torch.zeros(size // 4)
         self.calls = max(4, min(300, (32 << 20) // size))
 
     def __call__(self):
@@ -54,7 +56,8 @@ class Sharded:
         self.data = torch.Generator().manual_seed(dist.get_rank())
 
     def __call__(self):
-        x, label = torch.randn(4, 1024, generator=self.data), torch.randint(10, (4,), generator=self.data)
+        x = torch.randn(4, 1024, generator=self.data)
+        label = torch.randint(10, (4,), generator=self.data)
         begin = time.perf_counter()
         self.optimizer.zero_grad()
         nn.functional.cross_entropy(self.model(x), label).backward()

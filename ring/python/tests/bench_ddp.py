@@ -25,7 +25,8 @@ class Job:
         self.mode = self.model.no_sync if alone else contextlib.nullcontext
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.01)
         self.data = torch.Generator().manual_seed(dist.get_rank())
-        self.times, self.losses = [], []
+        self.times = []
+        self.losses = []
 
     def step(self, batch, wait):
         x = torch.randn(batch, 1024, generator=self.data)

@@ -7,7 +7,8 @@ from gorun import errors
 library = ring.Library()
 comm = library.init(timeout_ms=60000)
 queue = comm.queue()
-n, mine = 5, comm.rank + 1
+n = 5
+mine = comm.rank + 1
 
 x = np.arange(n, dtype=np.float32) * mine
 y = np.empty_like(x)

@@ -11,7 +11,8 @@ from gorun.torch import _copies
 from gorun.torch._memory import Memory, attach
 
 world = _job.join()
-me, other = world.rank, 1 - world.rank
+me = world.rank
+other = 1 - world.rank
 comm = world.dup()
 kept = Kept()
 copies = _copies.Copies(kept, [0, 1])
@@ -50,7 +51,8 @@ with tempfile.TemporaryFile() as unnamed:
         assert attach(os.getpid(), fd, 4096) is None
 
 # A rank that says something else is named.
-before, now = torch.zeros(1 << 20, dtype=torch.uint8), torch.zeros(1 << 20, dtype=torch.uint8)
+before = torch.zeros(1 << 20, dtype=torch.uint8)
+now = torch.zeros(1 << 20, dtype=torch.uint8)
 now[300_000] = 1
 change = _copies._patch(before, now)
 result = before.clone()

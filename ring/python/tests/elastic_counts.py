@@ -12,7 +12,8 @@ import torch
 
 import gorun.torch as hvd
 
-SAMPLES, BATCH = 240, 3
+SAMPLES = 240
+BATCH = 3
 folder = sys.argv[1]
 
 
@@ -60,7 +61,8 @@ def train(state):
 
 
 train(state)
-counts, passes = model.weight.detach(), sampler.epoch
+counts = model.weight.detach()
+passes = sampler.epoch
 assert counts.min() == passes and len(state.sizes) == state.step, (counts, passes, state.step)
 # More than once only those that give all ranks the same number: less than there are ranks, at the end of a pass.
 assert counts.sum() - passes * SAMPLES <= 2 * passes, (counts.sum(), passes)

@@ -10,7 +10,8 @@ import gorun
 import gorun.elastic
 import gorun.numpy as hvd
 
-marker, STEPS = sys.argv[1], 20
+marker = sys.argv[1]
+STEPS = 20
 hvd.init()
 state = gorun.elastic.ObjectState(total=np.zeros(4), step=0, sizes=[])
 waited = []

@@ -8,7 +8,8 @@ import gorun
 import gorun.torch as hvd
 
 hvd.init()
-rank, size = hvd.rank(), hvd.size()
+rank = hvd.rank()
+size = hvd.size()
 
 
 def weights(model):
@@ -32,7 +33,8 @@ assert state.step == 10 + rank and state.seen == [rank]
 
 # Sync gives all of them that of rank 0, as it is now, and what is synchronized is saved.
 if rank == 0:
-    state.step, state.seen = 20, ["now"]
+    state.step = 20
+    state.seen = ["now"]
 state.sync()
 assert weights(model).eq(1).all() and state.step == 20 and state.seen == ["now"] and optimizer.param_groups[0]["lr"] == 0.1
 state.step = 21
@@ -53,7 +55,8 @@ model(torch.ones(1, 3)).sum().backward()
 optimizer.step()
 state.step = 22
 state.commit()  # no hosts change here
-committed, buffers = weights(model).clone(), [s["momentum_buffer"].clone() for s in optimizer.state.values()]
+committed = weights(model).clone()
+buffers = [s["momentum_buffer"].clone() for s in optimizer.state.values()]
 for _ in range(2):
     for _ in range(3):
         optimizer.step()

@@ -14,7 +14,8 @@ import gorun.numpy as hvd
 from gorun import _job, _world
 
 hvd.init()
-rank, size = hvd.rank(), hvd.size()
+rank = hvd.rank()
+size = hvd.size()
 x = np.ones(1000, np.float32)
 
 

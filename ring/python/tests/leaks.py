@@ -21,7 +21,8 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 # The fusion buffer lies in Go's heap, and Go lets as much garbage gather as it has of memory in use: 64 MiB by default.
 os.environ["HOROVOD_FUSION_THRESHOLD"] = str(64 << 10)
 hvd.init()
-rank, size = hvd.rank(), hvd.size()
+rank = hvd.rank()
+size = hvd.size()
 x = torch.ones(16)
 
 
@@ -97,7 +98,8 @@ for run, share in RUNS:
     hvd.barrier()
     hvd.allreduce(x)
     bytes_after, objects_after = memory()
-    more, things = bytes_after - bytes_before, objects_after - objects_before
+    more = bytes_after - bytes_before
+    things = objects_after - objects_before
     took = time.monotonic() - started
     print("%s: %d calls: %+d KiB, %+d objects, %.0f s" % (run.__name__, calls, more >> 10, things, took), flush=True)
     if more >= GROWTH or things >= 10:

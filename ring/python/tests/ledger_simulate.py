@@ -11,8 +11,11 @@ from typing import NamedTuple
 
 from gorun import _ledger, _places, errors
 
-STEPS, PASS = 6, 3
-OK, LOST, NONE_LEFT = "done", "state lost", "no rank left"
+STEPS = 6
+PASS = 3
+OK = "done"
+LOST = "state lost"
+NONE_LEFT = "no rank left"
 
 
 class PeerLost(Exception):
@@ -38,7 +41,11 @@ class Copying(NamedTuple):
 
 class Epoch:
     def __init__(self, number, members, holders):
-        self.number, self.members, self.holders, self.broken, self.calls = number, members, holders, False, []
+        self.number = number
+        self.members = members
+        self.holders = holders
+        self.broken = False
+        self.calls = []
         self.sent = {}  # by generation and rank, what it has sent to its holder
 
 
@@ -46,12 +53,23 @@ class Rank:
     """A process, which runs as a generator: it yields a Call, a Park or a Copying, and gets the outcome."""
 
     def __init__(self, world, born, host):
-        self.world, self.born, self.host, self.name = world, born, host, "p%d" % len(world.ranks)
-        self.ledger, self.content, self.gradients = _ledger.Ledger(world.shards), None, None
-        self.epoch, self.seen, self.place = None, 0, None
-        self.alive, self.parked, self.waits = True, False, None
+        self.world = world
+        self.born = born
+        self.host = host
+        self.name = "p%d" % len(world.ranks)
+        self.ledger = _ledger.Ledger(world.shards)
+        self.content = None
+        self.gradients = None
+        self.epoch = None
+        self.seen = 0
+        self.place = None
+        self.alive = True
+        self.parked = False
+        self.waits = None
         self.since = False  # the launcher knows that it was in an epoch that all have joined
-        self.generation, self.due, self.floor = None, False, 0
+        self.generation = None
+        self.due = False
+        self.floor = 0
         self.goes_to = None  # an earlier step, by the last decision
         self.borrowed = {}  # by generation and shard, the rank in whose memory a copy is
         self.run = self.live()
@@ -77,7 +95,8 @@ class Rank:
     def take(self, content):
         if len(content[0]) < self.floor or content[1] != self.shard:
             self.world.broken("%s gets %s", self.name, content)
-        self.content, self.goes_to = content, None
+        self.content = content
+        self.goes_to = None
         self.ledger.receive(len(content[0]))
 
     def renew(self):
@@ -146,7 +165,8 @@ class Rank:
 
     def deliver(self):
         """Gets the copies that others have sent here."""
-        id, epoch = self.generation.id, self.epoch
+        id = self.generation.id
+        epoch = self.epoch
         sources = [r for r, holder in zip(epoch.members, epoch.holders) if epoch.members[holder] is self]
         if self.generation.memory is None:
             self.generation.held = {r.shard: epoch.sent[id, r] for r in sources}
@@ -158,7 +178,8 @@ class Rank:
                     for shard, content in {r.shard: generation.own, **generation.memory}.items():
                         if self.generation.held.setdefault(shard, content) is content:
                             self.borrowed[id, shard] = r
-            self.generation.complete, self.generation = True, None
+            self.generation.complete = True
+            self.generation = None
             self.world.delivered(self, id)
 
     def kept(self, id):
@@ -204,19 +225,29 @@ class Rank:
 
 class World:
     def __init__(self, seed, tell):
-        self.random, self.tell, self.log, self.fault = random.Random(seed), tell, [], None
-        self.ranks, self.epoch, self.epochs, self.history, self.end = [], None, 0, {}, None
-        self.finished, self.whole = False, False
+        self.random = random.Random(seed)
+        self.tell = tell
+        self.log = []
+        self.fault = None
+        self.ranks = []
+        self.epoch = None
+        self.epochs = 0
+        self.history = {}
+        self.end = None
+        self.finished = False
+        self.whole = False
         self.most = self.random.randint(1, 5)
         self.least = self.random.randint(1, self.most)
         self.deaths = self.random.choice((0, 1, 2, 3, 6, 12))
-        self.shards, self.every = None, 0  # the model is not sharded
+        self.shards = None  # the model is not sharded
+        self.every = 0
         if self.random.random() < 0.7:
             self.shards = self.random.choice(([0, 1], [0, 1, 2], [0, 1, 2, 3], [0, 1, 0, 1], [0, 1, 0, 1, 0, 1]))
             self.every = self.random.choice((0, 1, 1, 2))
             self.most = self.least = len(self.shards)
         self.hosts = [rank % self.random.randint(1, 3) for rank in range(self.most)]
-        self.delivering, self.complete = {}, {}  # generations: who has his copies; by shard, who has it
+        self.delivering = {}  # by generation, the ranks that have their copies
+        self.complete = {}  # by generation, the ranks that have each shard
 
     def note(self, form, *args):
         if self.tell:
@@ -231,7 +262,8 @@ class World:
         return [r for r in self.living() if r.ledger.owns == _ledger.OWNED]
 
     def committed(self, rank):
-        n, steps = rank.ledger.committed, rank.content[0]
+        n = rank.ledger.committed
+        steps = rank.content[0]
         self.note("%s commits step %d", rank.name, n)
         if self.shards is None and self.history.setdefault(n, steps) != steps:  # nobody ever goes back
             self.broken("%s commits another step %d than a rank before", rank.name, n)
@@ -247,7 +279,8 @@ class World:
 
     def delivered(self, rank, id):
         """Records by shard who has a generation, when all ranks have their copies."""
-        there, epoch = self.delivering.setdefault(id, set()), rank.epoch
+        there = self.delivering.setdefault(id, set())
+        epoch = rank.epoch
         there.add(rank)
         if len(there) == len(epoch.members):
             self.complete[id] = {}
@@ -295,7 +328,8 @@ class World:
             self.note("%s ends well", rank.name)
             if rank.ledger.committed != STEPS:
                 self.broken("%s ends after step %d", rank.name, rank.ledger.committed)
-            rank.alive, self.finished = False, True
+            rank.alive = False
+            self.finished = True
             self.leave(rank)
             return
         except NoEpoch:
@@ -364,7 +398,9 @@ class World:
         self.epoch = Epoch(self.epochs, members, _places.holders([r.host for r in members]))
         self.note("epoch %d: %s", self.epochs, [r.name for r in members])
         for r in members:
-            r.parked, r.epoch, r.seen = False, self.epoch, 0
+            r.parked = False
+            r.epoch = self.epoch
+            r.seen = 0
         for r in members:
             self.resume(r, (self.epochs, r.born))
         return True
@@ -434,7 +470,8 @@ def main():
         world = play(number("SIMULATE_SEED", 0), True)
         print("\n".join(world.log))
         sys.exit("%s, fault: %s" % (world.end, world.fault))
-    n, ends = number("SIMULATE_N", 10000), {}
+    n = number("SIMULATE_N", 10000)
+    ends = {}
     for seed in range(number("SIMULATE_FROM", 0), number("SIMULATE_FROM", 0) + n):
         world = play(seed)
         if world.fault:

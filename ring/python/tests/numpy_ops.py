@@ -22,7 +22,8 @@ LAYOUTS = {
 }
 
 hvd.init()
-rank, size = hvd.rank(), hvd.size()
+rank = hvd.rank()
+size = hvd.size()
 
 
 def same(got, want, what):
@@ -33,7 +34,8 @@ def same(got, want, what):
 for dtype, (name, (shape, layout)) in itertools.product(DTYPES, LAYOUTS.items()):
     what = dtype, name
     ranks = [layout(np.asarray(np.random.RandomState(100 * len(name) + r).randint(0, 4, shape)).astype(dtype)) for r in range(size)]
-    mine, stack = ranks[rank], np.stack(ranks).astype("float64" if dtype in FLOATS else "int64")
+    mine = ranks[rank]
+    stack = np.stack(ranks).astype("float64" if dtype in FLOATS else "int64")
     wants = {hvd.Sum: stack.sum(0), hvd.Min: stack.min(0), hvd.Max: stack.max(0), hvd.Product: stack.prod(0)}
     if dtype != "bool":
         wants[hvd.Average] = stack.mean(0) if dtype in FLOATS else stack.sum(0) // size

@@ -28,7 +28,10 @@ class Stream(Lane):
     """The default stream; whoever follows waits for it, as the host computes here."""
 
     def __init__(self, ordinal):
-        self.ordinal, self.stream, self.log, self.used = ordinal, 0, [], []
+        self.ordinal = ordinal
+        self.stream = 0
+        self.log = []
+        self.used = []
 
     def begin(self, arrays):
         assert all(a.is_cuda for a in arrays), arrays

@@ -138,5 +138,7 @@ def dying_transfer(comm, holders, receivers, state, limit):
 
 
 running = []
-transfer, resilient.transfer, resilient.Resilient = resilient.transfer, dying_transfer, Dying
+transfer = resilient.transfer
+resilient.transfer = dying_transfer
+resilient.Resilient = Dying
 runpy.run_path(program, run_name="__main__")

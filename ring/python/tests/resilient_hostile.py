@@ -25,7 +25,8 @@ ATTACKS = {
 }
 
 ring.init()
-rank, comm = ring.rank(), _job.joined().dup()
+rank = ring.rank()
+comm = _job.joined().dup()
 take_apart = _transfer.take_apart
 _transfer.VALUES = 1 << 16  # no honest message here has as many
 for name, (told, want) in ATTACKS.items():
@@ -44,8 +45,9 @@ if rank == 0:
     assert state["mask"].view(torch.uint8).tolist() == [0] + [1] * 255 and state["raw"].tolist() == list(range(256))
 
 # It says no length that takes all memory.
+honest = _transfer.ctypes.c_int64
 for length in (-1, 1 << 40):
-    _transfer.ctypes.c_int64, honest = (lambda n: honest(length if rank == 1 else n)), _transfer.ctypes.c_int64
+    _transfer.ctypes.c_int64 = lambda n: honest(length if rank == 1 else n)
     try:
         _transfer.broadcast(comm, b"", 1)
         raise SystemExit("a length of %d was believed" % length)

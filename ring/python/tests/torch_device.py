@@ -32,7 +32,8 @@ class Fakes(Tensors):
 
 ops.verbs.arrays = Fakes()
 hvd.init()
-rank, size = hvd.rank(), hvd.size()
+rank = hvd.rank()
+size = hvd.size()
 total = size * (size + 1) // 2
 
 

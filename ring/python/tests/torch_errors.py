@@ -33,7 +33,8 @@ os.environ["HOROVOD_FUSION_THRESHOLD"] = "much"
 raises(gorun.InvalidError, hvd.init, "HOROVOD_FUSION_THRESHOLD", "much")
 del os.environ["HOROVOD_FUSION_THRESHOLD"]
 hvd.init()
-rank, size = hvd.rank(), hvd.size()
+rank = hvd.rank()
+size = hvd.size()
 
 
 def works():

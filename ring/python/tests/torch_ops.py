@@ -28,7 +28,8 @@ LAYOUTS = {
 }
 
 hvd.init()
-rank, size = hvd.rank(), hvd.size()
+rank = hvd.rank()
+size = hvd.size()
 
 
 def wide(t):
@@ -65,8 +66,10 @@ def reductions():
         if dtype != torch.bool:
             wants[hvd.Average] = stack.sum(0) / size if dtype in FLOATS else stack.sum(0) // size
         if dtype == torch.bool:
-            wants[hvd.Sum], wants[hvd.Product] = stack.max(0)[0], stack.min(0)[0]
-        handles, inplace = {}, {}
+            wants[hvd.Sum] = stack.max(0)[0]
+            wants[hvd.Product] = stack.min(0)[0]
+        handles = {}
+        inplace = {}
         for op in wants:
             label = "%s %s %d" % (dtype, name, op)
             handles[op] = hvd.allreduce_async(ranks[rank], name=label, op=op)
@@ -95,7 +98,8 @@ def scaling():
 
 def moves():
     for dtype, (name, (shape, layout)) in cases():
-        ranks, what = everyone(name, shape, layout, dtype), (dtype, name)
+        ranks = everyone(name, shape, layout, dtype)
+        what = (dtype, name)
         root = len(name) % size
         same(hvd.broadcast(ranks[rank], root), ranks[root].contiguous(), what)
         mine = ranks[rank].clone(memory_format=torch.preserve_format)
@@ -123,7 +127,8 @@ def moves():
 
 def scatters():
     for dtype, (name, (shape, layout)) in cases():
-        ranks, what = everyone(name, shape, layout, dtype), (dtype, name)
+        ranks = everyone(name, shape, layout, dtype)
+        what = (dtype, name)
         if ranks[0].dim() == 0:
             continue
         total = wide(torch.stack([t.contiguous() for t in ranks])).sum(0).to(dtype)  # of bool: any
@@ -168,7 +173,8 @@ def gradients():
 
 def sets():
     """Process sets have operations of their own, roots by the job's ranks, and go away."""
-    odd, even = hvd.add_process_set(range(1, size, 2)), hvd.add_process_set(hvd.ProcessSet(range(0, size, 2)))
+    odd = hvd.add_process_set(range(1, size, 2))
+    even = hvd.add_process_set(hvd.ProcessSet(range(0, size, 2)))
     mine = odd if rank % 2 else even
     assert mine.included() and not (even if rank % 2 else odd).included()
     assert mine.size() == len(mine.ranks) and mine.ranks[mine.rank()] == rank

@@ -24,12 +24,14 @@ from torch.testing._internal.distributed import distributed_test  # noqa: E402
 
 if backend == "gorun":
     import gorun.torch_backend  # noqa: F401
-RANK, SIZE = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+RANK = int(os.environ["RANK"])
+SIZE = int(os.environ["WORLD_SIZE"])
 LIMIT = 100  # seconds for a test; none needs ten on an idle machine
 
 
 class Suite(common_utils.TestCase, distributed_test.DistributedTest._DistTestBase):
-    rank, world_size = RANK, os.environ["WORLD_SIZE"]
+    rank = RANK
+    world_size = os.environ["WORLD_SIZE"]
 
     def runTest(self):
         raise NotImplementedError

@@ -10,7 +10,8 @@ from torch.utils.data import DataLoader, Dataset
 import gorun.torch as hvd
 
 hvd.init()
-rank, size = hvd.rank(), hvd.size()
+rank = hvd.rank()
+size = hvd.size()
 BATCH = 6
 
 
@@ -103,7 +104,8 @@ def optimizers():
 
 def uneven():
     """Parameters that only some ranks use, in another order, and clipping between synchronize and step."""
-    a, b = torch.nn.Linear(2, 1, bias=False), torch.nn.Linear(2, 1, bias=False)
+    a = torch.nn.Linear(2, 1, bias=False)
+    b = torch.nn.Linear(2, 1, bias=False)
     for net in (a, b):
         net.weight.data.fill_(1)
     plain = torch.optim.SGD([a.weight, b.weight], lr=1.0)
@@ -174,8 +176,10 @@ def normalization():
             ours = hvd.SyncBatchNorm(3, affine=affine)
             begin = sum(lengths[:rank])
             part = slice(begin, begin + lengths[rank])
-            a, b = whole.clone().requires_grad_(), whole[part].clone().requires_grad_()
-            want, got = plain(a), ours(b)
+            a = whole.clone().requires_grad_()
+            b = whole[part].clone().requires_grad_()
+            want = plain(a)
+            got = ours(b)
             assert torch.allclose(got, want[part], atol=1e-4)
             (want * weights).sum().backward()
             (got * weights[part]).sum().backward()

@@ -16,7 +16,8 @@ class Batches:
 
     def __init__(self, loader: Any, ranks: int) -> None:
         refuse(loader)
-        self.loader, self.size = loader, loader.batch_size * ranks
+        self.loader = loader
+        self.size = loader.batch_size * ranks
         self.order = _order(loader.sampler)
         whole, more = divmod(len(self.order), self.size)
         self.count = whole + (more > 0 and not loader.drop_last)
@@ -40,13 +41,15 @@ class Batches:
         """Gets ready to fetch a batch. It may use random numbers, as it did not before other batches."""
         if (number, rank, size) not in (self.is_at, self.next):
             shares = _Shares(self, number, rank, size)
-            self.iterator, self.next = iter(_like(self.loader, shares)), (number, rank, size)
+            self.iterator = iter(_like(self.loader, shares))
+            self.next = (number, rank, size)
 
     def fetch(self, number: int, rank: int, size: int) -> Any:
         """A rank's share of a batch. The last one is kept, and is not loaded again."""
         if (number, rank, size) != self.is_at:
             assert self.iterator is not None  # prepare was called
-            self.batch, self.is_at = next(self.iterator), (number, rank, size)
+            self.batch = next(self.iterator)
+            self.is_at = (number, rank, size)
             self.next = (number + 1, rank, size)
         return self.batch
 
@@ -55,7 +58,10 @@ class _Shares:
     """The shares of a rank from a batch on, as DataLoader takes them."""
 
     def __init__(self, batches: Batches, begin: int, rank: int, size: int) -> None:
-        self.batches, self.begin, self.rank, self.size = batches, begin, rank, size
+        self.batches = batches
+        self.begin = begin
+        self.rank = rank
+        self.size = size
 
     def __iter__(self) -> Iterator[List[int]]:
         return (self.batches.share(i, self.rank, self.size) for i in range(self.begin, self.batches.count))

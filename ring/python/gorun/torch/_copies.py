@@ -35,7 +35,8 @@ class Copies:
     """
 
     def __init__(self, kept: Kept, shards: Sequence[int]) -> None:
-        self.kept, self.shards = kept, shards
+        self.kept = kept
+        self.shards = shards
         self.unused: List[Memory] = []
         self.thread: Optional[threading.Thread] = None
         self.error: Optional[errors.GorunError] = None
@@ -83,7 +84,9 @@ class Copies:
             base = self._base(generation)
             sent = generation.own.data if base is None else _patch(base.own.data, generation.own.data)
             said = gather(comm, [generation.own.size, sent.numel(), stamp])
-            sizes, lengths, stamps = said[::3], said[1::3], said[2::3]
+            sizes = said[::3]
+            lengths = said[1::3]
+            stamps = said[2::3]
             self._receive(comm, to, generation, base, sent, sizes, lengths)
             for r, part in generation.parts.items():
                 generation.held[self.shards[r]] = Copy(part, stamps[r])
@@ -159,7 +162,8 @@ class Copies:
 
 def _pass(comm: _ring.Comm, to: int, mine: torch.Tensor, coming: Dict[int, int], got: torch.Tensor) -> None:
     """Sends bytes to a rank, and receives as many as are coming from others."""
-    counts, sends = [coming.get(r, 0) for r in range(comm.size)], [0] * comm.size
+    counts = [coming.get(r, 0) for r in range(comm.size)]
+    sends = [0] * comm.size
     sends[to] = mine.numel()
     call = _ring.call(
         _ring.ALLTOALL, _ring.UINT8, dst=got.data_ptr(), dst_count=got.numel(), src=mine.data_ptr(), src_count=mine.numel(), counts=counts, sends=sends
@@ -172,7 +176,8 @@ def _pass(comm: _ring.Comm, to: int, mine: torch.Tensor, coming: Dict[int, int],
 
 def _patch(before: torch.Tensor, now: torch.Tensor) -> torch.Tensor:
     """What has changed, or all if that is most of it."""
-    old, new = before.split(CHUNK), now.split(CHUNK)
+    old = before.split(CHUNK)
+    new = now.split(CHUNK)
     changed = [i for i in range(len(new)) if not torch.equal(old[i], new[i])]
     numbers = torch.tensor([len(changed), *changed]).view(torch.uint8)
     if numbers.numel() + sum(new[i].numel() for i in changed) > now.numel() // 2:
@@ -203,7 +208,8 @@ def _pack(state: Any, stamp: int, memory: Callable[[int], Memory]) -> Memory:
     parts = [*Stream(tensors).parts, outline]
     end = HEAD + sum(part.numel() for part in parts)
     found = memory(-(-end // PAGE) * PAGE)
-    packed, at = found.data, HEAD
+    packed = found.data
+    at = HEAD
     for part in parts:
         packed[at : at + part.numel()] = part
         at += part.numel()

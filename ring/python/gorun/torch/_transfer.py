@@ -24,7 +24,8 @@ def transfer(comm: _ring.Comm, holders: Sequence[int], receivers: Sequence[int],
     dicts, and its tensors have at most limit bytes. Receiving one runs no code. A MismatchError names the holder that says something else.
     """
     tensors: List[torch.Tensor] = []
-    holds, receives = comm.rank in holders, comm.rank in receivers
+    holds = comm.rank in holders
+    receives = comm.rank in receivers
     message = _data.dump(take_apart(state, tensors)) if holds else b""
     told = broadcast(comm, message, holders[0])
     made = None if holds else read(told, tensors, holders[0], limit, "cpu" if receives else "meta")
@@ -41,7 +42,8 @@ def transfer(comm: _ring.Comm, holders: Sequence[int], receivers: Sequence[int],
 
 def _pass(comm: _ring.Comm, holders: Sequence[int], receiver: int, cuts: Sequence[Tuple[int, int]], mine: torch.Tensor) -> torch.Tensor:
     """Sends a receiver a share of each holder. Returns the shares on the receiver, and nothing elsewhere."""
-    counts, sends = [0] * comm.size, [0] * comm.size
+    counts = [0] * comm.size
+    sends = [0] * comm.size
     if comm.rank == receiver:
         for holder, (begin, end) in zip(holders, cuts):
             counts[holder] = end - begin
@@ -90,7 +92,8 @@ class Stream:
         """The parts between two bytes of the stream: its index, from where to where in it, and where that is after begin."""
         at = 0
         for i, part in enumerate(self.parts):
-            a, b = max(begin - at, 0), min(end - at, part.numel())
+            a = max(begin - at, 0)
+            b = min(end - at, part.numel())
             if a < b:
                 yield i, a, b, at + a - begin
             at += part.numel()
@@ -148,7 +151,8 @@ def _made(tensors: List[torch.Tensor], limit: int, device: str) -> Any:
 
 
 def _put_together(parts: Any, make: Any) -> Any:
-    kind, inside = parts[0], parts[1]
+    kind = parts[0]
+    inside = parts[1]
     if kind == "tensor":
         return make(inside, parts[2])
     if kind == "dict":

@@ -35,7 +35,9 @@ class _Place:
     """A placeholder for a tensor in a state that is sent as an object."""
 
     def __init__(self, number: int, tensor: torch.Tensor) -> None:
-        self.number, self.shape, self.dtype = number, tuple(tensor.shape), tensor.dtype
+        self.number = number
+        self.shape = tuple(tensor.shape)
+        self.dtype = tensor.dtype
 
 
 def _changed(state: Any, change: Callable[[Any], Any]) -> Any:

@@ -190,7 +190,8 @@ def sparse_allreduce_async(
     values = verbs.allgather(tensor._values(), name + ".values", process_set)
 
     def finish() -> torch.Tensor:
-        at, what = indices.synchronize().t(), values.synchronize()
+        at = indices.synchronize().t()
+        what = values.synchronize()
         if op == Average:
             what = what / process_set.size()
         return _sparse.tensor_of(at, what, tensor.shape)

@@ -58,10 +58,14 @@ class _Distributed(torch.optim.Optimizer):
         unnamed = [tuple(p.shape) for p in mine if p not in self._parameter_names]
         if unnamed:
             raise ValueError("gorun: named_parameters lacks %d parameters of the optimizer, of shapes %s" % (len(unnamed), unnamed[:5]))
-        self._compression, self.op, self.process_set = compression, op, process_set
+        self._compression = compression
+        self.op = op
+        self.process_set = process_set
         self.backward_passes_per_step = backward_passes_per_step
-        self.gradient_predivide_factor, self.sparse_as_dense = gradient_predivide_factor, sparse_as_dense
-        self._synchronized, self._should_synchronize = False, True
+        self.gradient_predivide_factor = gradient_predivide_factor
+        self.sparse_as_dense = sparse_as_dense
+        self._synchronized = False
+        self._should_synchronize = True
         self._buckets: List[_Bucket] = []
         self._bucket_of: Dict[torch.Tensor, _Bucket] = {}
         self._hooks: List[Any] = []
@@ -87,7 +91,8 @@ class _Distributed(torch.optim.Optimizer):
         place = {name: i for i, name in enumerate(order)}
         parameters = sorted(parameters, key=lambda p: place[self._parameter_names[p]])
         each, more = divmod(len(parameters), groups)
-        result, at = [], 0
+        result = []
+        at = 0
         for i in range(groups):
             n = each + (i < more)
             result.append(parameters[at : at + n])
@@ -182,7 +187,8 @@ class _Distributed(torch.optim.Optimizer):
         for bucket in self._buckets:
             bucket.pending = None
         self._touched.clear()
-        self._synchronized, self._should_synchronize = False, True
+        self._synchronized = False
+        self._should_synchronize = True
         self.set_backward_passes_per_step(self.backward_passes_per_step)
         super().load_state_dict(*args, **kwargs)
 

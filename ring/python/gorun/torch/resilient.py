@@ -80,13 +80,17 @@ class Resilient:
     ) -> None:
         if check_every < 0 or undecided not in ("end", "warn"):
             raise errors.InvalidError('gorun: Resilient takes check_every of at least 0, and undecided="end" or "warn"')
-        self.model, self.optimizer, self.scheduler = model, optimizer, scheduler
+        self.model = model
+        self.optimizer = optimizer
+        self.scheduler = scheduler
         self._job = _job_of(model)
         shards = _shards.shards_of(model, self._job.size) if self._job.heals else None
         self._ledger = Ledger(shards)
         self._copies = _copies_of(copies, copy_every, self._ledger) if self._job.heals else None
-        self._copy_every, self._copy_due = copy_every, False
-        self._check_every, self._check_due = check_every if self._job.heals else 0, False
+        self._copy_every = copy_every
+        self._copy_due = False
+        self._check_every = check_every if self._job.heals else 0
+        self._check_due = False
         self._warns = undecided == "warn"
         self._there = False  # this rank has reached the position of the job
         self._calls = 0  # of steps()
@@ -115,7 +119,8 @@ class Resilient:
         Before each step the random generators of torch, NumPy and Python get seeds, from the number of the step and the rank.
         """
         refuse(loader)
-        this, self._calls = self._calls, self._calls + 1
+        this = self._calls
+        self._calls += 1
         self._enter()
         if this < self._at.passes:
             return  # the others have made this pass before this rank came
@@ -190,9 +195,11 @@ class Resilient:
     # Its parameters have no annotations: DDP compares them with types, which those of later Pythons are not.
     def _reduce(self, state, bucket):  # type: ignore[no-untyped-def]
         """Adds the gradients of all ranks, each with the weight of its samples."""
-        gradients, op = bucket.buffer(), dist.ReduceOp.AVG
+        gradients = bucket.buffer()
+        op = dist.ReduceOp.AVG
         if not self._job.heals or self._weight * self._job.size != 1:  # alike on all ranks
-            gradients, op = gradients.mul_(self._weight), dist.ReduceOp.SUM
+            gradients = gradients.mul_(self._weight)
+            op = dist.ReduceOp.SUM
         return dist.all_reduce(gradients, op, group=self.model.process_group, async_op=True).get_future().then(_first)
 
     def _weigh(self, gradients: torch.Tensor) -> None:
@@ -307,7 +314,8 @@ class Resilient:
 
     def _restore(self, decision: Decision) -> None:
         """Gets all ranks to the state that was decided for."""
-        rank, step = self._job.rank, decision.step
+        rank = self._job.rank
+        step = decision.step
         if decision.fresh and self._ledger.shards is not None:
             lacking = {*decision.fresh, *(r for send in decision.sends for r in send.receivers)}
             root = min(set(range(self._job.size)) - lacking, default=0)
@@ -333,7 +341,8 @@ class Resilient:
         """Compares the parameters of all ranks."""
         self._check_due = False
         verdict = _checks.judge(self._job.gather(_checks.checksum(self.model)), self._ledger.shards)
-        step, rank = self.step, self._job.rank
+        step = self.step
+        rank = self._job.rank
         if rank in verdict.wrong:
             raise errors.CorruptedError(
                 "gorun: after step %d the parameters of rank %d on %s differ from those of most ranks: its memory or processor may be faulty. It ends,"
@@ -410,11 +419,14 @@ class _Position:
     """Where the job is."""
 
     def __init__(self, ranks: int) -> None:
-        self.passes, self.index = 0, 0  # passes that are complete, and batches of the present one
-        self.ranks, self.seed = ranks, torch.initial_seed()  # at the job's start
+        self.passes = 0  # that are complete
+        self.index = 0  # of the next batch of the present pass
+        self.ranks = ranks  # at the job's start
+        self.seed = torch.initial_seed()  # of rank 0
 
     def next_pass(self) -> None:
-        self.passes, self.index = self.passes + 1, 0
+        self.passes += 1
+        self.index = 0
 
     def said(self) -> Tuple[int, int, int, int]:
         return self.passes, self.index, self.ranks, self.seed
@@ -470,7 +482,9 @@ def _has_accelerator() -> bool:
 def _job_of(model: Any) -> Any:
     if not dist.is_initialized():
         return _Fixed(0, 1, "torch.distributed has no process group")
-    rank, size, backend = dist.get_rank(), dist.get_world_size(), dist.get_backend()
+    rank = dist.get_rank()
+    size = dist.get_world_size()
+    backend = dist.get_backend()
     engine = getattr(dist.group.WORLD, "engine", None)
     if not isinstance(engine, RenewableEngine):
         return _Fixed(rank, size, _why_fixed(size, backend))
@@ -503,7 +517,8 @@ class _Fixed:
     intact = True
 
     def __init__(self, rank: int, size: int, why: str) -> None:
-        self.rank, self.size = rank, size
+        self.rank = rank
+        self.size = size
         if rank == 0:
             warnings.warn("gorun: a rank that dies will not be replaced: " + why, stacklevel=4)
 
@@ -523,7 +538,8 @@ class _Elastic:
     heals = True
 
     def __init__(self, engine: RenewableEngine, model: Any) -> None:
-        self.engine, self.model = engine, model
+        self.engine = engine
+        self.model = model
         self.changing = False  # all ranks know that ranks will come or go
         self.all_copied = False  # all ranks know that all have their copies
         self.copying: Any = None  # the communicator for copies
@@ -590,7 +606,8 @@ class _Elastic:
         """What all ranks say, by rank."""
         mine = json.dumps(said).encode()
         sizes = self.gather(len(mine))
-        everyone, sent = ctypes.create_string_buffer(sum(sizes)), ctypes.create_string_buffer(mine, len(mine))
+        everyone = ctypes.create_string_buffer(sum(sizes))
+        sent = ctypes.create_string_buffer(mine, len(mine))
         self._allgather(_ring.UINT8, ctypes.addressof(everyone), sizes, ctypes.addressof(sent))
         ends = list(itertools.accumulate(sizes, initial=0))
         return [_said(json.loads(everyone.raw[begin:end])) for begin, end in zip(ends, ends[1:])]
@@ -600,7 +617,8 @@ class _Elastic:
 
     def gather(self, number: int) -> List[int]:
         """The number of each rank, below 2**63."""
-        numbers, mine = (ctypes.c_int64 * self.size)(), ctypes.c_int64(number)
+        numbers = (ctypes.c_int64 * self.size)()
+        mine = ctypes.c_int64(number)
         self._allgather(_ring.INT64, ctypes.addressof(numbers), [1] * self.size, ctypes.addressof(mine))
         return list(numbers)
 
@@ -615,7 +633,8 @@ class _Elastic:
             self.comm.run(_ring.call(_ring.ALLREDUCE, _ring.INT32, _ring.BOR, dst=at, dst_count=1, src=at, src_count=1))
         except errors.PeerError:
             return False
-        self.changing, self.all_copied = bool(bits.value & CHANGING), not bits.value & COPYING
+        self.changing = bool(bits.value & CHANGING)
+        self.all_copied = not bits.value & COPYING
         return True
 
     def listen(self, there: bool) -> None:
@@ -633,7 +652,8 @@ class _Elastic:
 
 
 # What a vote says beside yes.
-CHANGING, COPYING = 1, 2
+CHANGING = 1
+COPYING = 2
 
 
 def _said(values: List[Any]) -> Said:

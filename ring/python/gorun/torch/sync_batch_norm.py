@@ -63,14 +63,17 @@ class _Normalize(torch.autograd.Function):
         square = (wide - mean.view(beside)).pow(2).sum(dims)
         mine = torch.cat([mean, square, mean.new_tensor([float(n)])])
         every = verbs.allgather(mine.view(1, -1), "sync_batch_norm.%d" % channels, process_set).synchronize()
-        means, squares, counts = every[:, :channels], every[:, channels:-1], every[:, -1:]
+        means = every[:, :channels]
+        squares = every[:, channels:-1]
+        counts = every[:, -1:]
         count = counts.sum()
         mean = (means * counts).sum(0) / count
         var = (squares + counts * (means - mean).pow(2)).sum(0) / count
         scale = torch.rsqrt(var + eps)
         normal = (wide - mean.view(beside)) * scale.view(beside)
         ctx.save_for_backward(normal, weight, scale, count)
-        ctx.process_set, ctx.dtype = process_set, x.dtype
+        ctx.process_set = process_set
+        ctx.dtype = x.dtype
         output = normal if weight is None else normal * weight.view(beside) + bias.view(beside)
         ctx.mark_non_differentiable(mean, var, count)
         return output.to(x.dtype), mean, var, count
@@ -80,7 +83,8 @@ class _Normalize(torch.autograd.Function):
         normal, weight, scale, count = ctx.saved_tensors
         dims, beside = _by_channel(normal)
         g = gradient.to(normal.dtype)
-        of_bias, of_weight = g.sum(dims), (g * normal).sum(dims)
+        of_bias = g.sum(dims)
+        of_weight = (g * normal).sum(dims)
         name = "sync_batch_norm.gradient.%d" % normal.shape[1]
         total = verbs.allreduce(torch.stack([of_bias, of_weight]), None, name, Sum, 1.0, 1.0, ctx.process_set).synchronize() / count
         into = (g - total[0].view(beside) - normal * total[1].view(beside)) * (scale if weight is None else scale * weight).view(beside)

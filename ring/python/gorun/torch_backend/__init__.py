@@ -47,7 +47,8 @@ class _Registry:
         whole = getattr(dist.group.WORLD, "engine", None)
         if isinstance(whole, RenewableEngine):
             return make(whole.part("part/%s" % options.group_id, ranks, timeout, store), _alone(options))
-        world, name = _job.join(), "torch%d/%s" % (self.worlds, options.group_id)
+        world = _job.join()
+        name = "torch%d/%s" % (self.worlds, options.group_id)
         try:
             return make(Engine(world.group(name, ranks, timeout), ranks, name, timeout, store), _alone(options))
         except BaseException:

@@ -104,7 +104,8 @@ class Collectives:
 
     def _allreduce(self, what: str, tensors: Tensors, opts: Any) -> Work:
         op = operation(opts.reduceOp) if opts is not None else ring.SUM
-        parts, calls = [], []
+        parts = []
+        calls = []
         for t in tensors:
             memory.check(what, [t], reduces=True)
             p = memory.writes(t, filled=True)
@@ -148,7 +149,8 @@ class Collectives:
 
     def gather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any) -> Work:
         t = self._one("gather", inputs)
-        dst, counts = NOTHING, None
+        dst = NOTHING
+        counts = None
         if opts.rootRank == self.engine.comm.rank:
             lists = self._of_all("gather", outputs[0] if outputs else [], t)
             dst = memory.writes_all(lists)
@@ -184,18 +186,23 @@ class Collectives:
     def alltoall(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Work:
         self._of_all("all_to_all", outputs, inputs[0] if inputs else torch.empty(0))
         self._of_all("all_to_all", inputs, outputs[0])
-        dst, src = memory.writes_all(outputs), memory.reads_all(inputs)
-        counts, sends = memory.counts_of(outputs, dst), memory.counts_of(inputs, src)
+        dst = memory.writes_all(outputs)
+        src = memory.reads_all(inputs)
+        counts = memory.counts_of(outputs, dst)
+        sends = memory.counts_of(inputs, src)
         # Parts of other ranks may differ in length, so lengths are always passed.
         counts = counts or [dst.count // len(outputs)] * len(outputs)
         sends = sends or [src.count // len(inputs)] * len(inputs)
         return self._start("all_to_all", ring.ALLTOALL, dst, src, list(outputs), opts, counts=counts, sends=sends)
 
     def alltoall_base(self, output: torch.Tensor, input: torch.Tensor, output_splits: Sequence[int], input_splits: Sequence[int], opts: Any = None) -> Work:
-        what, ranks = "all_to_all_single", self.engine.comm.size
+        what = "all_to_all_single"
+        ranks = self.engine.comm.size
         memory.check(what, [output, input])
-        dst, src = memory.writes(output), memory.reads(input)
-        counts, sends = memory.rows(what, output, output_splits, ranks), memory.rows(what, input, input_splits, ranks)
+        dst = memory.writes(output)
+        src = memory.reads(input)
+        counts = memory.rows(what, output, output_splits, ranks)
+        sends = memory.rows(what, input, input_splits, ranks)
         wide = dst.count // output.numel() if output.numel() else src.count // input.numel() if input.numel() else 1
         return self._start(what, ring.ALLTOALL, dst, src, output, opts, counts=[n * wide for n in counts], sends=[n * wide for n in sends])
 
@@ -212,7 +219,8 @@ class Collectives:
         if limit < 0:  # not set
             limit = engine.timeout or 1800.0
         engine.barriers += 1
-        rank, end = engine.comm.rank, time.monotonic() + limit
+        rank = engine.comm.rank
+        end = time.monotonic() + limit
         prefix = "gorun-monitored-barrier/%d/" % engine.barriers
         if rank != 0:
             engine.store.set(prefix + str(rank), "here")
@@ -249,7 +257,8 @@ class Collectives:
         self.engine.coalescing = []
 
     def end_coalescing(self) -> Work:
-        works, self.engine.coalescing = self.engine.coalescing or [], None
+        works = self.engine.coalescing or []
+        self.engine.coalescing = None
         return self._together("coalesced calls", works, [])
 
     # Messages.

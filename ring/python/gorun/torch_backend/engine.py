@@ -19,7 +19,11 @@ class Engine:
 
     def __init__(self, comm: ring.Comm, ranks: List[int], name: str, timeout: Optional[float], store: Any = None) -> None:
         comm.private()  # so that a program may abort its groups and make others
-        self.comm, self.ranks, self.name, self.timeout, self.store = comm, ranks, name, timeout, store
+        self.comm = comm
+        self.ranks = ranks
+        self.name = name
+        self.timeout = timeout
+        self.store = store
         self.keeper = Keeper(name, timeout)
         self.pairs = Pairs(comm.rank, comm.size, self._meet, timeout)
         self.make_lane: Callable[[int], CudaLane] = CudaLane

@@ -80,7 +80,8 @@ class Group(Collectives, dist.ProcessGroup):
     """A process group over ring. It ends by shutdown(), when nothing refers to it, or with the interpreter."""
 
     def __init__(self, engine: Engine) -> None:
-        rank, size = engine.comm.rank, engine.comm.size
+        rank = engine.comm.rank
+        size = engine.comm.size
         if HAS_BACKENDS and engine.store is not None:
             super().__init__(engine.store, rank, size)  # type: ignore[call-arg]
         else:

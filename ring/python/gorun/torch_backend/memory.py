@@ -58,7 +58,8 @@ def adjacent(tensors: Sequence[torch.Tensor]) -> bool:
         begin = t.data_ptr() - t.storage_offset() * t.element_size()
         if t.is_cuda and whole not in (None, begin):
             return False  # a copy of CUDA's must not go from one allocation to the next
-        whole, end = begin, t.data_ptr() + t.numel() * t.element_size()
+        whole = begin
+        end = t.data_ptr() + t.numel() * t.element_size()
     return True
 
 
@@ -72,11 +73,14 @@ class Part:
     ) -> None:
         self.gpu = keep[0].device.index if keep and keep[0].is_cuda else -1
         self.address = 0 if first is None or count == 0 else first.data_ptr()
-        self.count, self.keep, self.copy_back = count, keep, copy_back
+        self.count = count
+        self.keep = keep
+        self.copy_back = copy_back
         self.dtype = DTYPES.get(dtype, -1)
         if self.dtype < 0:  # it is only moved, so it may go as bytes
             size = torch.empty((), dtype=dtype).element_size()
-            self.dtype, self.count = ring.UINT8, count * size
+            self.dtype = ring.UINT8
+            self.count = count * size
 
 
 NOTHING = Part(None, 0, torch.uint8, ())

@@ -24,7 +24,8 @@ class Message(Work):
 
     def __init__(self, keeper: Keeper, what: str, outputs: object, part: Part, here: bool = False) -> None:
         self.begun = threading.Event()
-        self.part, self.here = part, here
+        self.part = part
+        self.here = here
         self.refused: Optional[Exception] = None
         self.early: "Optional[Wildcards]" = None  # what may receive it, beside its own line
         super().__init__(keeper, what, (), outputs, [part.copy_back] if part.copy_back else [])
@@ -93,7 +94,11 @@ class Line:
     """Messages of one tag from one rank to another. Its thread makes a communicator of the two and starts pending messages."""
 
     def __init__(self, name: str, ranks: Tuple[int, int], me: int, meet: Meet, timeout: Optional[float]) -> None:
-        self.name, self.ranks, self.sends, self.meet, self.timeout = name, ranks, ranks[0] == me, meet, timeout
+        self.name = name
+        self.ranks = ranks
+        self.sends = ranks[0] == me
+        self.meet = meet
+        self.timeout = timeout
         self.lock = threading.RLock()
         self.waiting: List[Message] = []
         self.comm: Optional[ring.Comm] = None
@@ -104,15 +109,18 @@ class Line:
 
     def _connect(self) -> None:
         try:
-            comm, error = self.meet(self.name, self.ranks, self.timeout), None
+            comm = self.meet(self.name, self.ranks, self.timeout)
+            error = None
         except errors.GorunError as e:
-            comm, error = None, e
+            comm = None
+            error = e
         with self.lock:
             if self.failed is not None:  # it is closed
                 if comm is not None:
                     comm.close()
                 return
-            self.comm, self.failed = comm, error
+            self.comm = comm
+            self.failed = error
             self.start_waiting()
 
     def start_waiting(self) -> None:
@@ -150,11 +158,14 @@ class Line:
     def close(self) -> None:
         """The thread may still wait for an absent rank; that wait ends when the process leaves the job."""
         with self.lock:
-            comm, self.comm, self.failed = self.comm, None, errors.ClosedError("gorun: the group is closed")
+            comm = self.comm
+            self.comm = None
+            self.failed = errors.ClosedError("gorun: the group is closed")
             for message in self.waiting:
                 message.refuse(self.failed)
             self.waiting = []
-            early, self.early = self.early, None
+            early = self.early
+            self.early = None
         if comm is not None:
             self.thread.join()
             comm.close()
@@ -222,7 +233,10 @@ class Pairs:
     """All lines of a group of so many ranks. meet makes a communicator of some of its ranks."""
 
     def __init__(self, me: int, ranks: int, meet: Meet, timeout: Optional[float]) -> None:
-        self.me, self.ranks, self.meet, self.timeout = me, ranks, meet, timeout
+        self.me = me
+        self.ranks = ranks
+        self.meet = meet
+        self.timeout = timeout
         self.lines: Dict[Tuple[int, int, int], Line] = {}
         self.any: Dict[int, Wildcards] = {}
         self.lock = threading.Lock()

@@ -38,7 +38,8 @@ class _Detached:
     """In place of a communicator."""
 
     def __init__(self, rank: int, size: int) -> None:
-        self.rank, self.size = rank, size
+        self.rank = rank
+        self.size = size
 
     def private(self) -> "_Detached":
         return self
@@ -61,7 +62,8 @@ class RenewableEngine(Engine):
 
     def __init__(self, place: Renewable, timeout: Optional[float], store: Any, ranks: Optional[List[int]] = None, whole: "Optional[RenewableEngine]" = None) -> None:
         self.conduct: Conduct = whole.conduct if whole is not None else Conduct()
-        self.places, self.attached = place.places, False
+        self.places = place.places
+        self.attached = False
         self.renewed_parts: List[RenewableEngine] = []
         self._begin(_Detached(place.rank, place.size), timeout, store, ranks)
         if whole is None and self.places is not None:
@@ -80,7 +82,9 @@ class RenewableEngine(Engine):
         users = self.users
         self.keeper.close()
         self._begin(comm, self.timeout, self.store, self.ranks if len(self.ranks) == comm.size else None, self.name)
-        self.users, self.conduct.failure, self.attached = users, None, True
+        self.users = users
+        self.conduct.failure = None
+        self.attached = True
 
     def join_parts(self) -> None:
         """Gives the parts of this group their communicators of this epoch. All ranks call it, after join."""
@@ -99,8 +103,11 @@ class RenewableEngine(Engine):
             part.leave()
         if not self.attached:
             return
-        self.attached, self.conduct.muted, users = False, True, list(self.users)
-        rank, size = self.comm.rank, self.comm.size
+        self.attached = False
+        self.conduct.muted = True
+        users = list(self.users)
+        rank = self.comm.rank
+        size = self.comm.size
         super().close()
         self._begin(_Detached(rank, size), self.timeout, self.store, self.ranks, self.name)
         self.users = users

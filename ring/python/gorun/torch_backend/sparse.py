@@ -19,7 +19,8 @@ def allreduce(engine: Engine, tensor: torch.Tensor) -> Work:
     if tensor.device.type != "cpu":
         raise errors.InvalidError("gorun: allreduce: a sparse tensor on %s: use tensor.cpu()" % tensor.device)
     mine = tensor.detach().coalesce()
-    ranks, width = engine.comm.size, mine.sparse_dim()
+    ranks = engine.comm.size
+    width = mine.sparse_dim()
     counts = (ctypes.c_int64 * ranks)()
     count = ctypes.c_int64(mine._nnz())
     call = ring.call(ring.ALLGATHER, ring.INT64, dst=ctypes.addressof(counts), dst_count=ranks, src=ctypes.addressof(count), src_count=1)
@@ -36,7 +37,8 @@ def allreduce(engine: Engine, tensor: torch.Tensor) -> Work:
 def _gather(engine: Engine, rows: torch.Tensor, lengths: List[int]) -> torch.Tensor:
     """The rows of all ranks, by rank. A row of lengths is one of the tensor."""
     all_rows = rows.new_empty((sum(lengths),) + tuple(rows.shape[1:]))
-    dst, src = memory.writes(all_rows), memory.reads(rows)
+    dst = memory.writes(all_rows)
+    src = memory.reads(rows)
     wide = dst.count // sum(lengths) if sum(lengths) else 0
     call = ring.call(
         ring.ALLGATHER, dst.dtype, dst=dst.address, dst_count=dst.count, src=src.address, src_count=src.count, counts=[n * wide for n in lengths]

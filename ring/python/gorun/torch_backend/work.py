@@ -32,7 +32,8 @@ class Keeper:
     """
 
     def __init__(self, name: str, timeout: Optional[float]) -> None:
-        self.name, self.timeout = name, timeout
+        self.name = name
+        self.timeout = timeout
         self.held: "OrderedDict[int, Work]" = OrderedDict()
         self.lock = threading.Lock()
         self.line: "queue.SimpleQueue[Optional[Work]]" = queue.SimpleQueue()
@@ -108,7 +109,8 @@ class Keeper:
     def close(self) -> None:
         """Ends the threads. Pending work must have failed before."""
         with self.lock:
-            self.closed, threads = True, list(self.threads)
+            self.closed = True
+            threads = list(self.threads)
         self.line.put(None)
         for thread in threads:
             if thread is not threading.current_thread():  # a group may end in a callback of its own
@@ -127,7 +129,11 @@ class Work(_Base):  # type: ignore[misc,valid-type]
         self, keeper: Keeper, what: str, requests: Sequence[ring.Request], outputs: object = None, after: Sequence[Callable[[], None]] = ()
     ) -> None:
         super().__init__()
-        self.keeper, self.what, self.requests, self.outputs, self.after = keeper, what, requests, outputs, after
+        self.keeper = keeper
+        self.what = what
+        self.requests = requests
+        self.outputs = outputs
+        self.after = after
         self.lock = threading.Lock()
         self.over = False
         self.failed: Optional[BaseException] = None
@@ -164,7 +170,10 @@ class Work(_Base):  # type: ignore[misc,valid-type]
     def _end(self, error: Optional[BaseException]) -> None:
         if error is not None:
             error = self.keeper.absorb(error)
-        self.failed, self.requests, self.after, self.over = error, (), (), True
+        self.failed = error
+        self.requests = ()
+        self.after = ()
+        self.over = True
 
     # What torch calls.
 
@@ -221,7 +230,8 @@ class LaneWork(Work):
     """Calls enqueued on a lane. Waiting makes the current stream wait, as with nccl, not the caller."""
 
     def __init__(self, keeper: Keeper, what: str, device: ring.Device, lane: CudaLane, outputs: object, after: Sequence[Callable[[], None]]) -> None:
-        self.device, self.lane = device, lane
+        self.device = device
+        self.lane = lane
         with lane.inside():
             for copy_back in after:
                 copy_back()

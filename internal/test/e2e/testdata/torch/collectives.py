@@ -5,7 +5,8 @@ import torch.distributed as dist
 
 assert dist.is_torchelastic_launched()
 dist.init_process_group("gloo")
-rank, size = dist.get_rank(), dist.get_world_size()
+rank = dist.get_rank()
+size = dist.get_world_size()
 ranks = range(size)
 total = float(sum(ranks))
 

@@ -18,7 +18,9 @@ class ElasticSampler(torch.utils.data.Sampler):  # type: ignore[type-arg]
     """
 
     def __init__(self, dataset: Sized, shuffle: bool = True, seed: int = 0) -> None:
-        self.dataset, self.shuffle, self.seed = dataset, shuffle, seed
+        self.dataset = dataset
+        self.shuffle = shuffle
+        self.seed = seed
         self.epoch = 0
         self.processed_num = 0  # by all ranks together: they are the first ones in order
         self.remaining_indices: List[int] = []
@@ -26,7 +28,8 @@ class ElasticSampler(torch.utils.data.Sampler):  # type: ignore[type-arg]
 
     def set_epoch(self, epoch: int) -> None:
         """Begins an epoch, of which nothing is processed. Call it at the end of the one before, as the beginning may come twice."""
-        self.epoch, self.processed_num = epoch, 0
+        self.epoch = epoch
+        self.processed_num = 0
         self.reset()
 
     def record_batch(self, batch_idx: int, batch_size: int) -> None:
@@ -39,12 +42,14 @@ class ElasticSampler(torch.utils.data.Sampler):  # type: ignore[type-arg]
 
     def load_state_dict(self, state_dict: Dict[str, Any]) -> None:
         """Goes on from there."""
-        self.epoch, self.processed_num = state_dict["epoch"], state_dict["processed_num"]
+        self.epoch = state_dict["epoch"]
+        self.processed_num = state_dict["processed_num"]
         self.reset()
 
     def reset(self) -> None:
         """Deals out again what is left."""
-        self.rank, self.num_replicas = rank(), size()
+        self.rank = rank()
+        self.num_replicas = size()
         order = list(range(len(self.dataset)))
         if self.shuffle:
             random.Random(self.seed + self.epoch).shuffle(order)
