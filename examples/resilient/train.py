@@ -36,6 +36,7 @@ def options():
     parser.add_argument("--layers", type=int, default=2)
     parser.add_argument("--backend", help="of torch.distributed (default: gorun under gorun, else gloo)")
     parser.add_argument("--shard", choices=("fsdp", "hsdp"), help="the model over all ranks, or over each two of them")
+    parser.add_argument("--copy-every", type=int, default=1, help="with fsdp: steps from one copy of the shards to the next")
     parser.add_argument("--check", type=int, default=0, help="steps after which replicas compare their parameters")
     parser.add_argument("--every", type=int, default=50, help="steps from one line of rank 0 to the next")
     parser.add_argument("--pause", type=float, default=0, help="seconds in each step, to have time to kill a rank")
@@ -108,7 +109,9 @@ def main():
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, args.steps)
     copies = int(args.shard == "fsdp")
-    run = gorun.torch.Resilient(model=model, optimizer=optimizer, scheduler=scheduler, copies=copies, check_every=args.check)
+    run = gorun.torch.Resilient(
+        model=model, optimizer=optimizer, scheduler=scheduler, copies=copies, copy_every=args.copy_every, check_every=args.check
+    )
     for epoch in range(args.steps):
         sampler.set_epoch(epoch)
         for text in run.steps(loader, until=args.steps):

@@ -5,6 +5,7 @@ forward has begun; random70 is 70 ms after that), and those of a transfer: holde
 The faults are kill (the default), segv, and host: a file FOLDER/host-… names the host, and the rank waits until it is empty, since somebody else harms the
 host. At await nobody dies: the rank waits until new ranks are ready, or, at await with a number, until so many processes have come to
 their first step. At flip a bit of a parameter changes at the end of the step. From slow on, each step of that process takes 0.2 s more.
+Inputs of float32 get noise from the generators of Python and NumPy.
 """
 
 import os
@@ -15,6 +16,7 @@ import sys
 import threading
 import time
 
+import numpy
 import torch
 
 from gorun import _job
@@ -68,6 +70,7 @@ class Dying(resilient.Resilient):
     def __init__(self, *args, **more):
         super().__init__(*args, **more)
         self.model.register_forward_pre_hook(lambda *_: wait(self))
+        self.model.register_forward_pre_hook(lambda _, inputs: tuple(map(noisy, inputs)))
         for point in ("random", "forward"):
             self.model.register_forward_pre_hook(lambda *_, point=point: may_die(point, self))
         self.optimizer.register_step_post_hook(lambda *_: may_die("optimizer", self))
@@ -125,6 +128,10 @@ def wait(run):
     for number, _, _ in planned("await", run):
         while not (entered() >= int(number) if number else _job.joined().hosts_updated()):
             time.sleep(0.05)
+
+
+def noisy(x):
+    return x + (random.random() + numpy.random.rand()) / 10 if x.dtype == torch.float32 else x
 
 
 def dying_transfer(comm, holders, receivers, state, limit):
