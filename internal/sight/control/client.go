@@ -16,6 +16,9 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/gorun/gorun/internal/prose"
+	"github.com/gorun/gorun/internal/usage"
 )
 
 // Client sends requests to a running job.
@@ -255,6 +258,7 @@ func runningIDs(all []Found) (ids []string) {
 type NoJobError struct {
 	Name  string
 	Among []string // jobs with that name; none: no such job
+	Near  string   // name or id of a job that may be meant, or ""
 }
 
 func (e *NoJobError) Error() string {
@@ -269,6 +273,9 @@ func (e *NoJobError) Hint() string {
 	if len(e.Among) > 0 {
 		return "use the id of one"
 	}
+	if e.Near != "" {
+		return "did you mean " + prose.Quoted(e.Near) + "? gorun ps -a lists your jobs"
+	}
 	return "gorun ps -a lists your jobs of this machine and the last 7 days"
 }
 
@@ -280,7 +287,9 @@ func (p Place) Find(ctx context.Context, name string) (Found, error) {
 		return Found{}, err
 	}
 	var run, over []Found
+	var names []string
 	for _, f := range all {
+		names = append(names, f.Name, f.ID)
 		switch {
 		case f.ID == name:
 			return f, nil
@@ -293,13 +302,13 @@ func (p Place) Find(ctx context.Context, name string) (Found, error) {
 	}
 	switch {
 	case len(run) > 1:
-		return Found{}, &NoJobError{name, runningIDs(run)}
+		return Found{}, &NoJobError{Name: name, Among: runningIDs(run)}
 	case len(run) == 1:
 		return run[0], nil
 	case len(over) > 0:
 		return over[len(over)-1], nil
 	}
-	return Found{}, &NoJobError{Name: name}
+	return Found{}, &NoJobError{Name: name, Near: usage.Similar(name, names)}
 }
 
 // keeperPrefix is the prefix of keepers' ids, by which others find them without asking every job.

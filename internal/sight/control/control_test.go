@@ -124,8 +124,12 @@ func TestNamesOfSeveralJobs(t *testing.T) {
 	var none *NoJobError
 	_, err := p.Find(t.Context(), "a")
 	check.That(t, errors.As(err, &none) && len(none.Among) == 2 && none.Hint() != "", "%v", err)
-	_, err = p.Find(t.Context(), "b")
-	check.That(t, errors.As(err, &none) && len(none.Among) == 0 && none.Hint() != "", "%v", err)
+	open(t, Options{Place: p, Job: Job{Name: "train"}})
+	for name, hint := range map[string]string{"b": "gorun ps -a lists", "trian": "did you mean train?"} {
+		_, err = p.Find(t.Context(), name)
+		check.That(t, errors.As(err, &none) && len(none.Among) == 0 && strings.HasPrefix(none.Hint(), hint),
+			"%v, hint %s", err, none.Hint())
+	}
 }
 
 // The path of a socket has at most 107 bytes, that of a folder 4095.

@@ -170,7 +170,7 @@ func layers() []layer {
 			"internal/net/frames", "internal/net/retry",
 			"internal/net/wire"}, why: "it is handed connections, and knows neither SSH nor jobs"},
 		{folder: "internal/sight/control", may: []string{"internal/files/trust", "internal/net/admit",
-			"internal/net/frames", "internal/net/wire", "internal/prose"},
+			"internal/net/frames", "internal/net/wire", "internal/prose", "internal/usage"},
 			why: "it serves and finds jobs, and knows neither what runs them nor what prints them"},
 		{folder: "internal/sight/watch", may: []string{"internal/net/wire", "internal/prose"},
 			why: "it asks hosts for numbers, whoever wants them"},
