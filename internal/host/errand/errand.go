@@ -169,6 +169,7 @@ func (e *errand) run() {
 		end.Error = err.Error()
 		if refused := new(wire.Refuse); errors.As(err, &refused) {
 			end.Code = refused.Code
+			end.Hint = refused.Remedy
 		}
 	}
 	e.drop()

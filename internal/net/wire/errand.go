@@ -58,6 +58,7 @@ const (
 type ErrandEnd struct {
 	Code  int    `json:"code"`            // exit code of a command; 128 + n: signal n ended it
 	Error string `json:"error,omitempty"` // cause of the errand's failure
+	Hint  string `json:"hint,omitempty"`  // next step, or ""
 }
 
 // SendTell sends a tell of an errand.

@@ -108,7 +108,7 @@ func present(answers io.Reader, out, errs io.Writer, console *ui.UI) (code int, 
 	case err != nil:
 		return exitcode.Launch, errors.New("the job has ended, and the command with it")
 	case end.Error != "":
-		console.Errorf("%s", end.Error)
+		console.Report(usage.Errorf(end.Hint, "%s", end.Error))
 		return max(end.Code, 1), nil
 	}
 	return end.Code, nil
