@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/gorun/gorun/cmd/gorun/internal/settings"
 	"github.com/gorun/gorun/internal/files/fetch"
@@ -49,7 +50,10 @@ func stagedFolder(o *settings.Options, leaves bool) (*launcher.WorkDir, error) {
 		return nil, err
 	}
 	if !leaves && !strings.Contains(o.Stage, wire.Arch) {
-		_, err := os.Stat(dir)
+		info, err := os.Stat(dir)
+		if err == nil && !info.IsDir() {
+			err = syscall.ENOTDIR
+		}
 		return nil, stageError(o.Stage, err)
 	}
 	files := workdir.DefaultFiles
@@ -91,16 +95,30 @@ func stageError(named string, err error) error {
 			filepath.Join(large.Dir, workdir.IgnoreFile)+
 			", or raise the limit: --stage-limit 20G", "--stage %s: %w", named, err)
 	case errors.As(err, &link):
-		return usage.Errorf("make it point inside the folder, or exclude it in "+workdir.IgnoreFile, "--stage %s: %w",
-			named, err)
+		return usage.Errorf(linkHint(named, link.Path), "--stage %s: %w", named, err)
 	case errors.Is(err, fs.ErrNotExist) && strings.Contains(named, wire.Arch):
 		return usage.Errorf("%a stands for a host's architecture: make one of the folders, such as "+
 			wire.ForArch("amd64", named), "--stage %s: no such folder for amd64 or arm64", named)
 	case errors.Is(err, fs.ErrNotExist):
 		return usage.Errorf("check the name; relative ones begin in the current directory",
 			"--stage %s: no such folder", named)
+	case errors.Is(err, syscall.ENOTDIR):
+		return usage.Errorf("name the folder that it is in: --stage "+prose.Quoted(filepath.Dir(named)),
+			"--stage %s: it is no folder", named)
 	}
 	return usage.Errorf("", "--stage %s: %w", named, err)
+}
+
+// linkHint returns what to do about a link out of the folder, at path: most are in Python
+// environments.
+func linkHint(named, path string) string {
+	if env := filepath.Dir(filepath.Dir(path)); filepath.Base(filepath.Dir(path)) == "bin" {
+		if _, err := os.Stat(filepath.Join(env, "pyvenv.cfg")); err == nil {
+			return "bring the Python environment on its own: --stage " + prose.Quoted(named) + " --stage-env " +
+				prose.Quoted(env)
+		}
+	}
+	return "make it point inside the folder, or exclude it in " + workdir.IgnoreFile
 }
 
 // filesBack returns which files come back to the current folder; nil: none.
