@@ -80,11 +80,7 @@ func (o *benchOptions) options(collective string) (bench.Options, error) {
 	}
 	switch names := bench.Collectives(); {
 	case !slices.Contains(names, collective):
-		hint := "choose " + strings.Join(names, ", ")
-		if near := usage.Nearest(collective, names); near != "" {
-			hint = "did you mean " + near + "?"
-		}
-		return opts, usage.Errorf(hint, "unknown benchmark %q", collective)
+		return opts, usage.Errorf(usage.Choose(collective, names), "unknown benchmark %q", collective)
 	case o.min < 1 || o.max < o.min:
 		return opts, usage.Errorf("for example --min 8 --max 64M",
 			"--min %d --max %d: sizes start at 1 byte and --max is at least --min", o.min, o.max)
@@ -99,7 +95,15 @@ func (o *benchOptions) options(collective string) (bench.Options, error) {
 			"--transport %q: it must be auto, shm or tcp", o.transport)
 	}
 	if err := opts.Check(); err != nil {
-		return opts, usage.Errorf("see gorun bench --help", "%w", err)
+		hint := "see gorun bench --help"
+		for _, of := range [][2][]string{{o.types, bench.Types()}, {o.ops, bench.Ops()}} {
+			for _, word := range of[0] {
+				if word != "all" && !slices.Contains(of[1], word) {
+					hint = usage.Choose(word, of[1])
+				}
+			}
+		}
+		return opts, usage.Errorf(hint, "%w", err)
 	}
 	return opts, nil
 }

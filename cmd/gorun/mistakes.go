@@ -241,7 +241,7 @@ func refuseUnknownShells(root *cobra.Command) {
 			if len(args) == 0 {
 				return cmd.Help()
 			}
-			return usage.Errorf("choose one: "+strings.Join(shells, ", "), "gorun completion: unknown shell %q",
+			return usage.Errorf(usage.Choose(args[0], shells), "gorun completion: unknown shell %q",
 				args[0])
 		}
 	}

@@ -25,6 +25,14 @@ func Nearest(word string, candidates []string) string {
 	return Similar(word, candidates)
 }
 
+// Choose returns a hint about a word that is none of the choices: the nearest, or all.
+func Choose(word string, choices []string) string {
+	if near := Nearest(word, choices); near != "" {
+		return "did you mean " + near + "?"
+	}
+	return "choose one: " + strings.Join(choices, ", ")
+}
+
 // Similar returns the candidate whose letters differ least from those of word if few do, of equal
 // ones one that begins with it, else the shortest that begins with a long word, or is a short one
 // without its last letter; "": none.

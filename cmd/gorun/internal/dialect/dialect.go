@@ -121,9 +121,5 @@ func Names() []string {
 
 // Unknown returns the error for a name that is not a dialect. what is the user's text.
 func Unknown(what, name string) error {
-	names := Names()
-	if n := usage.Nearest(name, names); n != "" {
-		return usage.Errorf("did you mean "+n+"?", "%s: unknown dialect", what)
-	}
-	return usage.Errorf("choose "+strings.Join(names, ", "), "%s: unknown dialect", what)
+	return usage.Errorf(usage.Choose(name, Names()), "%s: unknown dialect", what)
 }

@@ -52,11 +52,14 @@ func (o *Options) checkElastic(npSet bool) error {
 	case e.MinNP < 0 || e.MaxNP < 0:
 		return faultOf("min-np", "", "and --max-np are at least 1")
 	case e.MaxNP > 0 && e.MinNP > e.MaxNP:
-		return faultOf("min-np", "", "%d is more than --max-np %d", e.MinNP, e.MaxNP)
+		return faultOf("min-np", "leave one of them out, or exchange them",
+			"%d is more than --max-np %d", e.MinNP, e.MaxNP)
 	case npSet && e.MinNP > o.NP:
-		return faultOf("np", "", "%d is less than --min-np %d", o.NP, e.MinNP)
+		return faultOf("np", fmt.Sprintf("ask for at least %d ranks, or lower --min-np", e.MinNP),
+			"%d is less than --min-np %d", o.NP, e.MinNP)
 	case npSet && e.MaxNP > 0 && o.NP > e.MaxNP:
-		return faultOf("np", "", "%d is more than --max-np %d", o.NP, e.MaxNP)
+		return faultOf("np", fmt.Sprintf("ask for at most %d ranks, or raise --max-np", e.MaxNP),
+			"%d is more than --max-np %d", o.NP, e.MaxNP)
 	case e.Discovery != "" && (o.Hosts != "" || o.Hostfile != "" || o.Pods != ""):
 		return faultOf("host-discovery-script", "leave one of them out",
 			"cannot be combined with -H, --hostfile or --hosts-from-pods")

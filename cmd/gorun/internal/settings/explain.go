@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -21,7 +22,7 @@ func ExplainUsage(err error, typed map[string]string) error {
 	if t := typed[invalid.GetFlag().Name]; t != "" {
 		word = t
 	}
-	hint := flagHint(invalid.GetFlag(), word, invalid.GetValue())
+	hint := cmp.Or(usage.Hint(invalid.Unwrap()), flagHint(invalid.GetFlag(), word, invalid.GetValue()))
 	return usage.Errorf(hint, "%s %q: %w", word, invalid.GetValue(), reason(invalid))
 }
 
@@ -39,8 +40,8 @@ func reason(invalid *pflag.InvalidValueError) error {
 
 // flagHint returns the nearest valid value, or an example of one.
 func flagHint(flag *pflag.Flag, word, value string) string {
-	if near := usage.Nearest(value, FlagsByName()[flag.Name].Words); near != "" {
-		return "did you mean " + word + " " + near + "?"
+	if near := nearestWord(flag.Name, word, value); near != "" {
+		return near
 	}
 	switch flag.Value.Type() {
 	case "int", "N[:UNIT]":
@@ -53,6 +54,14 @@ func flagHint(flag *pflag.Flag, word, value string) string {
 		return "write " + word + " alone, or leave it out"
 	}
 	return "see gorun --help"
+}
+
+// nearestWord returns a hint that names the valid word that is most like a flag's value, or "".
+func nearestWord(flag, typed, value string) string {
+	if near := usage.Nearest(value, FlagsByName()[flag].Words); near != "" {
+		return "did you mean " + typed + " " + near + "?"
+	}
+	return ""
 }
 
 // flagError is a usage error about the value of a flag, or about flags that contradict each other.

@@ -103,17 +103,19 @@ type Options struct {
 
 // Check reports values that no run can have.
 func (o *Options) Check(npSet bool) error {
+	near := func(flag, value string) string { return nearestWord(flag, "--"+flag, value) }
 	switch {
 	case npSet && o.NP < 1:
 		return faultOf("np", "give the number of ranks, for example -np 4", "%d: a job has at least 1 rank", o.NP)
 	case o.NP > 1<<20:
 		return faultOf("np", "", "%d: at most %d ranks", o.NP, 1<<20)
 	case !slices.Contains([]string{"auto", "ssh", "srun", "system-ssh", "rsh", "kubexec", "local"}, o.Launcher):
-		return faultOf("launcher", "", "%q: it must be auto, ssh, srun, system-ssh, rsh, kubexec or local", o.Launcher)
+		return faultOf("launcher", near("launcher", o.Launcher),
+			"%q: it must be auto, ssh, srun, system-ssh, rsh, kubexec or local", o.Launcher)
 	case o.HostKeys != "strict" && o.HostKeys != "accept-new":
-		return faultOf("host-keys", "", "%q: it must be strict or accept-new", o.HostKeys)
+		return faultOf("host-keys", near("host-keys", o.HostKeys), "%q: it must be strict or accept-new", o.HostKeys)
 	case !slices.Contains([]string{"auto", "always", "never"}, o.Color):
-		return faultOf("color", "", "%q: it must be auto, always or never", o.Color)
+		return faultOf("color", near("color", o.Color), "%q: it must be auto, always or never", o.Color)
 	case o.NoFold && o.Fold.asked():
 		return faultOf("fold", "", "contradicts --no-fold")
 	case o.Fold.asked() && o.Prefix == "none":

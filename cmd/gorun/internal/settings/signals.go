@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gorun/gorun/internal/usage"
 )
 
 // Signal is a signal by name or number: TERM, SIGTERM, 15.
@@ -29,7 +31,15 @@ func (s *Signal) Set(text string) error {
 		number = int(unix.SignalNum("SIG" + strings.TrimPrefix(strings.ToUpper(text), "SIG")))
 	}
 	if number < 1 || number > 64 {
-		return errors.New("there is no such signal; expected TERM, KILL, USR1 or the like, or a number")
+		var names []string
+		for n := range syscall.Signal(32) {
+			names = append(names, strings.TrimPrefix(unix.SignalName(n), "SIG"))
+		}
+		hint := "kill -l lists all"
+		if near := usage.Similar(strings.TrimPrefix(strings.ToUpper(text), "SIG"), names); near != "" {
+			hint = "did you mean " + near + "?"
+		}
+		return usage.Errorf(hint, "there is no such signal; expected TERM, KILL, USR1 or the like, or a number")
 	}
 	*s = Signal(number)
 	return nil
