@@ -62,7 +62,7 @@ func (c inherited) Read(b []byte) (int, error) {
 	if n > 0 && !isOwnWord(said[:size]) {
 		c.foreign()
 	}
-	return n, err
+	return max(n, 0), err // -1 where it fails
 }
 
 // isOwnWord reports whether a process of this user has sent a control message.

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
@@ -73,6 +75,21 @@ func TestOtherUsersBehindARankAreKnown(t *testing.T) {
 		theirs.Close()
 		m.close()
 	}
+}
+
+// A rank that ends without reading its answer resets the connection, which ends that alone.
+func TestConnectionThatIsResetEnds(t *testing.T) {
+	m := startMPI(t, wire.Job{ID: "a", Size: 1, Ranks: []wire.Rank{{}}})
+	theirs := must.Get(m.connect(0))(t)
+	must.Get(fmt.Fprintln(theirs, "cmd=init pmi_version=1 pmi_subversion=1"))(t)
+	answered := []unix.PollFd{{Fd: int32(theirs.Fd()), Events: unix.POLLIN}}
+	must.Get(unix.Poll(answered, -1))(t)
+	theirs.Close()
+	m.mu.Lock()
+	end := m.conns[0]
+	m.mu.Unlock()
+	<-end.over
+	m.close()
 }
 
 // A rank may call MPI_Abort and crash before the agent has read the call.
