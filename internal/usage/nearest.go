@@ -3,8 +3,12 @@ package usage
 import (
 	"cmp"
 	_ "embed"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/gorun/gorun/internal/prose"
 )
 
 //go:embed synonyms.txt
@@ -47,6 +51,32 @@ func Similar(word string, candidates []string) string {
 		}
 	}
 	return cmp.Or(best, shortestWithPrefix(word, candidates))
+}
+
+// SimilarFile returns the name in a folder that is [Similar] to name, or "".
+func SimilarFile(folder, name string) string {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return ""
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return Similar(name, names)
+}
+
+// FileHint returns a hint about a file that cannot be opened: the nearest name if there is no such
+// file, or else.
+func FileHint(path, otherwise string) string {
+	if _, err := os.Lstat(path); err == nil {
+		return otherwise
+	}
+	folder := filepath.Dir(path)
+	if near := SimilarFile(folder, filepath.Base(path)); near != "" {
+		return "did you mean " + prose.Quoted(filepath.Join(folder, near)) + "?"
+	}
+	return otherwise
 }
 
 // shortestWithPrefix returns the shortest candidate that begins with word, or "". A short word may

@@ -4,9 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"testing"
 
+	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/files"
 )
 
 func TestMistakes(t *testing.T) {
@@ -47,6 +50,19 @@ func TestNearest(t *testing.T) {
 		check.Equal(t, Nearest(word, names), want, "nearest of", word)
 	}
 	check.Equal(t, Nearest("a", nil), "", "nearest of nothing")
+}
+
+func TestFileHint(t *testing.T) {
+	dir := files.Make(t, map[string]string{"hosts.txt": "", "it's here/data.txt": ""})
+	for name, want := range map[string]string{
+		"hots.txt":           "did you mean " + dir + "/hosts.txt?",
+		"it's here/dta.txt":  "did you mean " + prose.Quoted(dir+"/it's here/data.txt") + "?",
+		"hosts.txt":          "else",
+		"ranks.txt":          "else",
+		"no folder/data.txt": "else",
+	} {
+		check.Equal(t, FileHint(filepath.Join(dir, name), "else"), want, name)
+	}
 }
 
 func TestEditDistance(t *testing.T) {

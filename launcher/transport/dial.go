@@ -72,14 +72,15 @@ func NewRoutes(o Options) (routes, error) {
 	if o.SSHConfig != "" && o.SSHConfig != "none" {
 		file, err := trust.Open(o.SSHConfig)
 		if err != nil {
-			return routes{}, usage.Errorf("check the name after -F, or in GORUN_SSH_CONFIG",
-				"open the SSH configuration: %w", err)
+			hint := usage.FileHint(o.SSHConfig, "check the name after -F, or in GORUN_SSH_CONFIG")
+			return routes{}, usage.Errorf(hint, "open the SSH configuration: %w", err)
 		}
 		file.Close()
 	}
 	for _, path := range o.Identities {
 		if err := ssh.CheckIdentity(path); err != nil {
-			return routes{}, usage.Errorf(cmp.Or(usage.Hint(err), "name a private key after -i"), "-i %w", err)
+			hint := cmp.Or(usage.Hint(err), usage.FileHint(path, "name a private key after -i"))
+			return routes{}, usage.Errorf(hint, "-i %w", err)
 		}
 	}
 	hostname, _ := os.Hostname()

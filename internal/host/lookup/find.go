@@ -75,15 +75,7 @@ func (p Place) elsewhere(name, path string) string {
 
 // similar returns the program in a folder whose name is most like name, or "".
 func similar(folder, name string) string {
-	entries, err := os.ReadDir(folder)
-	if err != nil {
-		return ""
-	}
-	var names []string
-	for _, e := range entries {
-		names = append(names, e.Name())
-	}
-	like := usage.Similar(name, names)
+	like := usage.SimilarFile(folder, name)
 	full := filepath.Join(folder, like)
 	if info, err := os.Stat(full); err != nil || !info.Mode().IsRegular() || !executable(full) {
 		return ""

@@ -74,7 +74,7 @@ func (t Line) WithFile(flags *pflag.FlagSet) (Line, error) {
 func readProgramFile(from programFile) (string, error) {
 	text, err := trust.ReadFile(from.name, maxProgramFile)
 	if err != nil {
-		return "", usage.Errorf("check the name after "+from.typed, "%w", err)
+		return "", usage.Errorf(usage.FileHint(from.name, "check the name after "+from.typed), "%w", err)
 	}
 	return string(text), nil
 }

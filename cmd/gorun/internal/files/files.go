@@ -97,7 +97,7 @@ func (r Request) open() (files []deliver.File, size int64, err error) {
 			hint := ""
 			switch {
 			case errors.Is(err, fs.ErrNotExist):
-				hint = "check the name; files come first, and HOSTS:DIR last"
+				hint = usage.FileHint(name, "check the name; files come first, and HOSTS:DIR last")
 				if _, _, remote := cutHosts(name); remote {
 					hint = "one side is this machine: copy from hosts to a folder here first"
 				}

@@ -186,7 +186,7 @@ func (s Finder) readHostfile(name string, byCores bool) (Selection, error) {
 func (s Finder) parseHostfile(name string) (hostfile.List, error) {
 	file, err := s.Open(name)
 	if err != nil {
-		hint := "check the name after --hostfile"
+		hint := usage.FileHint(name, "check the name after --hostfile")
 		if _, no := hostfile.ParseList(name); no == nil && strings.ContainsAny(name, ",:") {
 			hint = "hosts themselves follow -H: -H " + prose.Quoted(name)
 		}

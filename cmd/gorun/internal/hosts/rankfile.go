@@ -60,7 +60,7 @@ func (s Finder) seatRanks(o *settings.Options) (Selection, error) {
 func (s Finder) readRankfile(name string) ([]rankfile.Place, error) {
 	file, err := s.Open(name)
 	if err != nil {
-		return nil, usage.Errorf("check the name after --rankfile", "open the rankfile: %w", err)
+		return nil, usage.Errorf(usage.FileHint(name, "check the name after --rankfile"), "open the rankfile: %w", err)
 	}
 	defer file.Close()
 	return rankfile.Parse(name, file)

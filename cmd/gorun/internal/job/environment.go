@@ -104,7 +104,8 @@ func matches(pattern, name string) bool {
 func readEnvFile(name string) (exports, warnings []string, err error) {
 	text, err := trust.ReadFile(name, maxEnvFile)
 	if err != nil {
-		return nil, nil, usage.Errorf("check the name after --env-file", "read the file of variables: %w", err)
+		return nil, nil, usage.Errorf(usage.FileHint(name, "check the name after --env-file"),
+			"read the file of variables: %w", err)
 	}
 	return parseEnvFile(name, string(text))
 }

@@ -100,7 +100,7 @@ func stageError(named string, err error) error {
 		return usage.Errorf("%a stands for a host's architecture: make one of the folders, such as "+
 			wire.ForArch("amd64", named), "--stage %s: no such folder for amd64 or arm64", named)
 	case errors.Is(err, fs.ErrNotExist):
-		return usage.Errorf("check the name; relative ones begin in the current directory",
+		return usage.Errorf(usage.FileHint(named, "check the name; relative ones begin in the current directory"),
 			"--stage %s: no such folder", named)
 	case errors.Is(err, syscall.ENOTDIR):
 		return usage.Errorf("name the folder that it is in: --stage "+prose.Quoted(filepath.Dir(named)),

@@ -166,8 +166,8 @@ func ReadJobFile(name string, flags *pflag.FlagSet, lookup func(string) (string,
 func readSettings(name string, flags *pflag.FlagSet) (settings, error) {
 	text, err := trust.ReadFile(name, maxConfig)
 	if err != nil {
-		return settings{}, usage.Errorf("check the name after --config-file or --config, or in GORUN_CONFIG",
-			"read the configuration: %w", err)
+		hint := usage.FileHint(name, "check the name after --config-file or --config, or in GORUN_CONFIG")
+		return settings{}, usage.Errorf(hint, "read the configuration: %w", err)
 	}
 	return parseSettings(name, text, flags)
 }
