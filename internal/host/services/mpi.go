@@ -316,12 +316,15 @@ func (m *mpi) close() {
 }
 
 // removeSegments removes the shared memory that the ranks of a world have left, all of which have
-// ended.
+// ended. A rank that has become another user may have named a third user's.
 func removeSegments(h *pmi.Host) {
 	for _, pattern := range h.Segments() {
 		left, _ := filepath.Glob(pattern) // the pattern is valid
 		for _, file := range left {
-			_ = os.Remove(file) // another rank's agent may have done so
+			var found unix.Stat_t
+			if unix.Lstat(file, &found) == nil && found.Uid == uint32(os.Geteuid()) {
+				_ = os.Remove(file) // another rank's agent may have done so
+			}
 		}
 	}
 }

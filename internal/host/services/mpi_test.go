@@ -1,6 +1,7 @@
 package services
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -105,4 +106,25 @@ func TestAbortOfARankThatHasEndedIsRead(t *testing.T) {
 		theirs.Close()
 		m.close()
 	}
+}
+
+// Shared memory that ranks have named is removed if it is this user's.
+func TestSegmentsOfOthersStay(t *testing.T) {
+	lab.NeedRoot(t)
+	m := startMPI(t, wire.Job{ID: "a", Size: 1, Ranks: []wire.Rank{{}}})
+	theirs := must.Get(m.connect(0))(t)
+	defer theirs.Close()
+	must.Get(fmt.Fprintln(theirs, "cmd=init pmi_version=1 pmi_subversion=1"))(t)
+	for name, uid := range map[string]int{"own": 0, "far": 65533} {
+		path := fmt.Sprintf("/dev/shm/mpich_shar_tmp%s%03d", name, os.Getpid()%1000)
+		must.OK(t, errors.Join(os.WriteFile(path, nil, 0o600), os.Chown(path, uid, uid)))
+		defer os.Remove(path)
+		must.Get(fmt.Fprintf(theirs, "cmd=put kvsname=kvs_a key=-bcast-%s value=%x\n", name, path))(t)
+		defer func() {
+			_, err := os.Lstat(path)
+			check.Equal(t, os.IsNotExist(err), uid == 0, path, "is removed")
+		}()
+	}
+	m.end(0, 0, 0, nil)
+	m.close()
 }

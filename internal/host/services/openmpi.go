@@ -70,7 +70,11 @@ func inMemory(name string, content []byte) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a file in memory for Open MPI's library: %w", err)
 	}
-	if _, err := file.Write(content); err != nil {
+	_, err = file.Write(content)
+	if err == nil {
+		err = memexec.Seal(file) // ranks inherit it, and what they have become could change it
+	}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("write Open MPI's library: %w", err), file.Close())
 	}
 	return file, nil

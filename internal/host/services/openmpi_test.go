@@ -23,6 +23,8 @@ func TestOpenMPI4LeavesNothing(t *testing.T) {
 	must.OK(t, s.openMPI(Options{MPI: MPI{OpenMPI4: true}}))
 	text, err := os.ReadFile(fmt.Sprintf("/proc/self/fd/%d", s.ompi4.Fd()))
 	check.That(t, string(text) == "library" && err == nil, "ranks would load %q, %v", text, err)
+	_, err = s.ompi4.WriteAt([]byte("x"), 0)
+	check.That(t, err != nil, "a rank can change what others load")
 	must.OK(t, os.WriteFile(s.folder+"/vader_segment", nil, 0o600))
 	s.Remove()
 	_, err = os.Stat(s.folder)
