@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
@@ -29,9 +30,7 @@ func TestControlSocketAnswersNoOtherUser(t *testing.T) {
 		must.That(t, err == nil && strings.Contains(answer, `"state":"running"`), "the user gets %q, %v", answer, err)
 	}
 	answers()
-	if _, err := callSocket(attacker, sockets[0], "GET /v1/job"); err == nil {
-		t.Error("another user can connect")
-	}
+	check.Error(callSocket(attacker, sockets[0], "GET /v1/job")).Any(t, "another user can connect")
 	refusesOthers(t, dir, sockets[0], "GET /v1/job", "GET /v1/output?follow=1", "POST /v1/stop", "POST /v1/exec")
 	answers()
 	r.Stop()
@@ -61,9 +60,8 @@ func refusesOthers(t *testing.T, dir, socket string, requests ...string) {
 	for _, mode := range []string{"go-rwx", "a+rwX"} {
 		must.Run(t, exec.Command("chmod", "-R", mode, dir))
 		for _, request := range requests {
-			if answer, _ := callSocket(attacker, socket, request); answer != "" {
-				t.Errorf("%s of another user gets %q", request, answer)
-			}
+			answer, _ := callSocket(attacker, socket, request)
+			check.Equal(t, answer, "", request, "of another user gets")
 		}
 	}
 }

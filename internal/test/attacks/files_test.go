@@ -19,8 +19,7 @@ func TestFilesAreTheUsersOwn(t *testing.T) {
 	c := lab.MustNamespacesAs(t, 65534, lab.Specs(1)...)
 	home := userHome(t, c)
 	dir := filepath.Join(home, "work")
-	must.Run(t, c.Command(t.Context(), "sh", "-c", `mkdir "$0" && echo x >"$0/file" && chmod 640 "$0/file"`,
-		dir))
+	must.Run(t, c.Command(t.Context(), "sh", "-c", `mkdir "$0" && echo x >"$0/file" && chmod 640 "$0/file"`, dir))
 	installed(t, c)
 	list := func(host string) map[string]string {
 		t.Helper()

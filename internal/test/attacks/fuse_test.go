@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
@@ -199,10 +200,9 @@ func readMirage(t *testing.T, name string) {
 	} {
 		out, err := onAs(t, c, "f1", victim, `exec env HOME=/nonexistent "$@"`, append(strings.Fields(tc.env),
 			append([]string{command.Binary("gorun")}, strings.Fields(tc.args)...)...)...).CombinedOutput()
-		if err == nil || !strings.Contains(err.Error(), "exit status 2") || !strings.Contains(string(out),
-			"not safe, others can change "+mount) || !strings.Contains(string(out), "a file system of user 65533") {
-			t.Errorf("%v: %v: %s", tc, err, out)
-		}
+		check.That(t, err != nil && strings.Contains(err.Error(), "exit status 2") &&
+			strings.Contains(string(out), "not safe, others can change "+mount) &&
+			strings.Contains(string(out), "a file system of user 65533"), "%v: %v: %s", tc, err, out)
 	}
 	noWins(s)
 	s.as(attacker, `cd theirs/gorun && printf '{"id":"a2b3","state":"ended","ended":"%s"}\n' `+

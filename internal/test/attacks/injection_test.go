@@ -56,9 +56,8 @@ func TestHostsAreNoCommands(t *testing.T) {
 	refused := func(evil string, env []string, args ...string) {
 		t.Helper()
 		r := command.StartIn(t, c, env, append(args, "true")...)
-		if code := r.Wait(); code != 2 && code != 125 {
-			t.Errorf("%q in %q, %q: exit code %d: %s", evil, env, args, code, &r.Err)
-		}
+		code := r.Wait()
+		check.That(t, code == 2 || code == 125, "%q in %q, %q: exit code %d: %s", evil, env, args, code, &r.Err)
 		check.That(t, !strings.ContainsAny(r.Err.String(), "\x1b\a"), "%q: control bytes are printed: %q", evil, &r.Err)
 		noMark(t, mark)
 	}
@@ -79,10 +78,9 @@ func TestHostsAreNoCommands(t *testing.T) {
 			evil, "IdentityFile " + evil, "UserKnownHostsFile " + evil} {
 			spoilt := filepath.Join(dir, "config")
 			must.OK(t, os.WriteFile(spoilt, []byte("Host f1\n  "+line+"\n"+string(config)), 0o600))
-			if r := command.Start(t, nil, "-F", spoilt, "-H", "f1", "true"); r.Wait() == 0 &&
-				!strings.HasPrefix(line, "Identity") && !strings.HasPrefix(line, "UserKnown") {
-				t.Errorf("%q: it works", line)
-			}
+			r := command.Start(t, nil, "-F", spoilt, "-H", "f1", "true")
+			check.That(t, r.Wait() != 0 || strings.HasPrefix(line, "Identity") || strings.HasPrefix(line, "UserKnown"),
+				"%q: it works", line)
 			noMark(t, mark)
 		}
 	}
@@ -165,10 +163,8 @@ func TestTextsOfTheUserAreNoCommands(t *testing.T) {
 				"-x", "E2E_Y=" + evil[3], "--output-filename", filepath.Join(wdir, evil[2])},
 				[]string{"sh", "-c", "cat /proc/$$/cmdline; pwd"}, evil)
 			r := command.StartIn(t, c, env, args...).Want(0)
-			if want := "sh\x00-c\x00cat /proc/$$/cmdline; pwd\x00" + strings.Join(evil, "\x00") + "\x00" + wdir +
-				"\n"; r.Out.String() != want {
-				t.Errorf("the rank has %q, want %q", &r.Out, want)
-			}
+			want := "sh\x00-c\x00cat /proc/$$/cmdline; pwd\x00" + strings.Join(evil, "\x00") + "\x00" + wdir + "\n"
+			check.That(t, r.Out.String() == want, "the rank has %q, want %q", &r.Out, want)
 			r = command.StartIn(t, c, env, slices.Concat(how,
 				[]string{"--prefix", "none", "-H", "f1", "--stage", wdir, "sh", "-c", "pwd"})...)
 			check.That(t, r.Wait() == 0, "--stage: %s", &r.Err)
@@ -180,9 +176,8 @@ func TestTextsOfTheUserAreNoCommands(t *testing.T) {
 	flags := []string{"--config-file", "--env-file", "--network-interface", "--launcher", "--stage-limit", "--hostfile",
 		"--config"}
 	for i, text := range evil {
-		if flag := flags[i%len(flags)]; command.Start(t, c, flag, text, "-H", "f1", "true").Wait() == 0 {
-			t.Errorf("%s %q is taken", flag, text)
-		}
+		flag := flags[i%len(flags)]
+		check.That(t, command.Start(t, c, flag, text, "-H", "f1", "true").Wait() != 0, "%s %q is taken", flag, text)
 		noMark(t, mark)
 	}
 	command.Start(t, c, "-i", evil[2], "-i", evil[0], "-H", "f1", "true").Wait()

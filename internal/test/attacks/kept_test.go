@@ -22,9 +22,8 @@ func TestKeptHostsAreTheirUsersAlone(t *testing.T) {
 	gorun := func(args ...string) *command.Run {
 		t.Helper()
 		r := command.StartIn(t, c, []string{"XDG_STATE_HOME=" + dir, "XDG_RUNTIME_DIR="}, args...)
-		if code := r.Wait(); code != 0 {
-			t.Fatalf("gorun %q: exit code %d\n%s", args, code, &r.Err)
-		}
+		code := r.Wait()
+		must.That(t, code == 0, "gorun %q: exit code %d\n%s", args, code, &r.Err)
 		return r
 	}
 	t.Cleanup(func() { // also where the test has failed
@@ -39,9 +38,8 @@ func TestKeptHostsAreTheirUsersAlone(t *testing.T) {
 	gorun("up", "-H", "f1")
 	sockets, err := filepath.Glob(dir + "/gorun/up-*.sock")
 	must.That(t, err == nil && len(sockets) == 1, "sockets %q, %v", sockets, err)
-	if info, err := os.Stat(sockets[0]); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("the socket has mode %v, %v", info.Mode(), err)
-	}
+	info, err := os.Stat(sockets[0])
+	check.That(t, err == nil && info.Mode().Perm() == 0o600, "the socket has mode %v, %v", info.Mode(), err)
 	refusesOthers(t, dir, sockets[0], "GET /v1/job", "POST /v1/reach", "POST /v1/run", "POST /v1/put", "POST /v1/agent",
 		"POST /v1/stop")
 	for request, want := range map[string]string{"GET /v1/job": `"state":"keeping"`, "POST /v1/reach": "404",
@@ -71,7 +69,6 @@ func TestKeptHostsAreTheirUsersAlone(t *testing.T) {
 		check.That(t, strings.Contains(r.Err.String(), want), "gorun does not say %q:\n%s", want, &r.Err)
 	}
 	gorun("down")
-	if text := strings.ReplaceAll(got.String(), "got \"\"\n", ""); text != "listens\n" {
-		t.Errorf("the other user's socket got a request: %s", text)
-	}
+	check.Equal(t, strings.ReplaceAll(got.String(), "got \"\"\n", ""), "listens\n",
+		"the other user's socket got a request")
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -33,9 +34,8 @@ func TestMetricsUnderSiege(t *testing.T) {
 	if open, err := os.ReadDir(filepath.Join(proc, "fd")); err != nil || len(open) > 150 {
 		t.Errorf("%d files are open, %v", len(open), err)
 	}
-	if more := residentKiB(t, proc) - before; more > 48<<10 {
-		t.Errorf("gorun has grown by %d KiB", more)
-	}
+	more := residentKiB(t, proc) - before
+	check.That(t, more <= 48<<10, "gorun has grown by %d KiB", more)
 	for host, want := range map[string]int{"": 200, "localhost": 200, "127.0.0.1:1": 200, "[::1]": 200,
 		"evil.example": http.StatusMisdirectedRequest, "127.0.0.1.evil.example": http.StatusMisdirectedRequest,
 		"10.1.2.3": http.StatusMisdirectedRequest, "localhost.evil.example:80": http.StatusMisdirectedRequest} {
@@ -48,9 +48,8 @@ func TestMetricsUnderSiege(t *testing.T) {
 			t.Errorf("host %q: %d, %.100q, %v", host, answer.StatusCode, text, err)
 		}
 	}
-	if text := r.Err.String(); strings.Contains(text, "http: ") {
-		t.Errorf("gorun printed %s", text)
-	}
+	text := r.Err.String()
+	check.That(t, !strings.Contains(text, "http: "), "gorun printed %s", text)
 	r.Stop()
 }
 

@@ -213,8 +213,6 @@ func TestOwnOutputFilesAreWritten(t *testing.T) {
 		command.Start(t, c, args[0], filepath.Join(c.Dir, args[1]), "-np", "1", "echo", "hello").Want(0)
 	}
 	command.Start(t, c, "--json-events", os.DevNull, "-np", "1", "true").Want(0)
-	if got := s.as(0,
-		`cat open/new private/new open/a/b/new private/logs/rank.0/stdout`); got != strings.Repeat("hello\n", 4) {
-		t.Errorf("%q", got)
-	}
+	check.Equal(t, s.as(0, `cat open/new private/new open/a/b/new private/logs/rank.0/stdout`),
+		strings.Repeat("hello\n", 4))
 }

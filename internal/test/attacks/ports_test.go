@@ -50,17 +50,11 @@ func TestForwardedPortsAreTheUsersAlone(t *testing.T) {
 		text, _ := io.ReadAll(conn)
 		return string(text)
 	}
-	if got := read(); got != "secret" {
-		t.Fatalf("the user reads %q", got)
-	}
+	must.Equal(t, read(), "secret", "the user reads")
 	flood(t, userCommand(attacker, command.Binary("caller"), "-flood=600", addr))
-	if out, err := userCommand(attacker, command.Binary("caller"), addr).CombinedOutput(); strings.Contains(string(out),
-		"secret") {
-		t.Errorf("another user reads %q, %v", out, err)
-	}
-	if got := read(); got != "secret" {
-		t.Errorf("beside a flood the user reads %q", got)
-	}
+	out, err := userCommand(attacker, command.Binary("caller"), addr).CombinedOutput()
+	check.That(t, !strings.Contains(string(out), "secret"), "another user reads %q, %v", out, err)
+	check.Equal(t, read(), "secret", "beside a flood the user reads")
 	if l, err := net.Listen("tcp", "[::1]:0"); err == nil { // there is IPv6
 		l.Close()
 		_, number, _ := net.SplitHostPort(addr)

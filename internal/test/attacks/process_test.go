@@ -73,12 +73,10 @@ time.sleep(1000)'`, dir)
 		return other
 	}
 	said := gorun("stacks", "--full", "job")
-	if !strings.Contains(said.Out.String(), "it runs as user 65533") || !strings.Contains(said.Out.String(), "sleep") {
-		t.Errorf("gorun stacks says\n%s%s", &said.Out, &said.Err)
-	}
-	if text, err := os.ReadFile(proof); err == nil {
-		t.Fatalf("a program of another user ran as %q", text)
-	}
+	check.That(t, strings.Contains(said.Out.String(), "it runs as user 65533") &&
+		strings.Contains(said.Out.String(), "sleep"), "gorun stacks says\n%s%s", &said.Out, &said.Err)
+	text, err := os.ReadFile(proof)
+	must.That(t, err != nil, "a program of another user ran as %q", text)
 	said = gorun("exec", "--rank", "0", "job", "sh", "-c", "id -u; id -g; id -G; whoami")
 	check.That(t, said.Out.String() == "65533\n65533\n65533\n", "gorun exec says %q, %s", said.Out.String(), &said.Err)
 	if text, err := os.ReadFile(proof); err != nil || string(text) != "65533\n" {

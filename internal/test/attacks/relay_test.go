@@ -98,21 +98,18 @@ func TestFilesThatArePassedOnAreTheUsersAlone(t *testing.T) {
 	}
 	parts, err := filepath.Glob(filepath.Join(c.Host("f1").Home, "to/.data.*.gorun"))
 	must.That(t, err == nil && len(parts) == 1, "what has come: %q, %v", parts, err)
-	if info, err := os.Stat(parts[0]); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("what has come has mode %v, %v", info.Mode(), err)
-	}
+	info, err := os.Stat(parts[0])
+	check.That(t, err == nil && info.Mode().Perm() == 0o600, "what has come has mode %v, %v", info.Mode(), err)
 	check.That(t, asUser(attacker, parts[0]) != nil, "another user reads what has come")
 	flood(t, onAs(t, c, "f1", attacker, `exec "$@"`, command.Binary("caller"), "-flood=600", port.String()))
 	for _, host := range []string{"f1", "f2"} {
 		must.OK(t, c.Widen(t.Context(), host))
 	}
-	if code := r.Wait(); code != 0 {
-		t.Errorf("exit code %d: %s", code, &r.Err)
-	}
+	code := r.Wait()
+	check.That(t, code == 0, "exit code %d: %s", code, &r.Err)
 	for _, host := range []string{"f1", "f2"} {
-		if got, err := os.ReadFile(filepath.Join(c.Host(host).Home, "to/data")); err != nil || !bytes.Equal(got, data) {
-			t.Errorf("%s has %d bytes, %v", host, len(got), err)
-		}
+		got, err := os.ReadFile(filepath.Join(c.Host(host).Home, "to/data"))
+		check.That(t, err == nil && bytes.Equal(got, data), "%s has %d bytes, %v", host, len(got), err)
 	}
 }
 
@@ -144,11 +141,9 @@ func TestStepsOfSlurmAreTheirUsersAlone(t *testing.T) {
 func TestStepsOfRealSlurmAreTheirUsersAlone(t *testing.T) {
 	s := lab.MustSlurm(t, 2)
 	t.Setenv("SLURM_CONF", s.Conf)
-	srun, err := exec.LookPath("srun")
-	must.OK(t, err)
+	srun := must.Get(exec.LookPath("srun"))(t)
 	must.OK(t, s.Command(t.Context(), "salloc", "-Q", "-N2", "-n2", "--no-shell", "--job-name=siege").Run())
-	id, err := s.Command(t.Context(), "squeue", "-h", "-o", "%i", "--name=siege").Output()
-	must.OK(t, err)
+	id := must.Get(s.Command(t.Context(), "squeue", "-h", "-o", "%i", "--name=siege").Output())(t)
 	besiegeStep(t, srun+" --help", `exec `+srun+` "$@" <ticket`, "SLURM_JOB_ID="+strings.TrimSpace(string(id)))
 }
 
@@ -179,9 +174,8 @@ func besiegeStep(t *testing.T, help, start, job string) {
 	for _, name := range []string{"cmdline", "environ"} {
 		files := must.Get(filepath.Glob("/proc/[0-9]*/" + name))(t)
 		for _, file := range files {
-			if text, err := os.ReadFile(file); err == nil && bytes.Contains(text, []byte(ticket.Seed)) {
-				t.Errorf("the secret is in %s", file)
-			}
+			text, err := os.ReadFile(file)
+			check.That(t, err != nil || !bytes.Contains(text, []byte(ticket.Seed)), "the secret is in %s", file)
 		}
 	}
 	flood(t, userCommand(attacker, command.Binary("caller"), "-flood=600", port))
@@ -191,9 +185,8 @@ func besiegeStep(t *testing.T, help, start, job string) {
 	for _, want := range []string{"n1: connected back", "n2: connected back", "more of them are not shown"} {
 		check.That(t, strings.Contains(r.Err.String(), want), "gorun -v does not say %q", want)
 	}
-	if n := strings.Count(r.Err.String(), "was refused"); n > 16 {
-		t.Errorf("gorun -v names %d connections of strangers", n)
-	}
+	n := strings.Count(r.Err.String(), "was refused")
+	check.That(t, n <= 16, "gorun -v names %d connections of strangers", n)
 	check.That(t, code == 0 && strings.Contains(r.Out.String(), "rank 0") && strings.Contains(r.Out.String(), "rank 1"),
 		"exit code %d, output %q: %s", code, r.Out.String(), &r.Err)
 }

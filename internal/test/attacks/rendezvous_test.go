@@ -51,9 +51,7 @@ func connectAs(t *testing.T, c *lab.Cluster, uid int, from, port, text string, r
 // end waits for the end of the connection and returns what came.
 func (p *connection) end() string {
 	p.t.Helper()
-	if err := p.cmd.Wait(); err != nil {
-		p.t.Errorf("%v: %s", err, &p.out)
-	}
+	check.OK(p.t, p.cmd.Wait(), &p.out)
 	_, answer, _ := strings.Cut(p.out.String(), "\n")
 	return answer
 }
@@ -125,8 +123,7 @@ func TestRendezvousTakesNoAddressOfAnotherUser(t *testing.T) {
 func TestMPIPortAnswersNoOtherUser(t *testing.T) {
 	c := lab.MustNamespacesAs(t, victim, lab.Specs(1)...)
 	docker := filepath.Join(c.Dir, "docker") // ranks in docker get a port instead of a socket
-	must.OK(t, os.WriteFile(docker, []byte("#!/bin/sh\necho port $PMI_ID ${PMI_PORT#*:}; exec sleep 1000\n"),
-		0o755))
+	must.OK(t, os.WriteFile(docker, []byte("#!/bin/sh\necho port $PMI_ID ${PMI_PORT#*:}; exec sleep 1000\n"), 0o755))
 	r := command.Start(t, c, "--prefix", "none", "-np", "2", "-H", "f1:2", docker, "run", "image", "program")
 	port := ports(t, r, 2)[0]
 	const hello = "cmd=initack pmiid=0\n"

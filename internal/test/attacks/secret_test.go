@@ -54,10 +54,8 @@ func jobKey(t *testing.T, file string) []byte {
 	text := must.Get(os.ReadFile(file))(t)
 	_, body, _ := strings.Cut(string(text), "{")
 	var job struct{ Key []byte }
-	if err := json.Unmarshal([]byte("{"+body[:strings.LastIndexByte(body, '}')+1]), &job); err != nil ||
-		len(job.Key) != 32 {
-		t.Fatalf("no key in %q: %v", text, err)
-	}
+	err := json.Unmarshal([]byte("{"+body[:strings.LastIndexByte(body, '}')+1]), &job)
+	must.That(t, err == nil && len(job.Key) == 32, "no key in %q: %v", text, err)
 	return job.Key
 }
 
@@ -96,15 +94,13 @@ func TestSecretsAreNowhere(t *testing.T) {
 	}
 	for _, pid := range gorun {
 		for _, secret := range []string{"mem", "environ", "auxv"} {
-			if err := asUser(65534, filepath.Join("/proc", strconv.Itoa(pid), secret)); err == nil {
-				t.Errorf("another process of the user reads %s of %q", secret, command.ProcFile(pid, "cmdline"))
-			}
+			check.Error(asUser(65534, filepath.Join("/proc", strconv.Itoa(pid), secret))).Any(t,
+				"another process of the user reads", secret, "of", command.ProcFile(pid, "cmdline"))
 		}
 	}
 	for _, pid := range lab.Processes(r.Mark) {
-		if err := asUser(attacker, filepath.Join("/proc", strconv.Itoa(pid), "environ")); err == nil {
-			t.Errorf("another user reads the environment of %q", command.ProcFile(pid, "cmdline"))
-		}
+		check.Error(asUser(attacker, filepath.Join("/proc", strconv.Itoa(pid), "environ"))).Any(t,
+			"another user reads the environment of", command.ProcFile(pid, "cmdline"))
 	}
 	must.OK(t, os.WriteFile(told+"/go", nil, 0o644))
 	r.Want(3)

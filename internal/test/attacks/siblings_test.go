@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
@@ -47,9 +48,7 @@ func TestProgramsOfOthersBesideGorunAreNotRun(t *testing.T) {
 		command.StartPath(t, c, gorun, nil, tc.args...).Want(tc.code, "use "+filepath.Join(c.Dir, "open", tc.name)+
 			": not safe, others can change ", "user 65533")
 	}
-	if wins := s.as(0, `cat wins`); wins != "" {
-		t.Errorf("who ran the attacker's programs: %q", wins)
-	}
+	check.Equal(t, s.as(0, `cat wins`), "", "who ran the attacker's programs")
 }
 
 // The victim's own gorun-bench is on the launcher's machine, and the attacker has put another at

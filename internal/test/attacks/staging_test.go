@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
@@ -49,9 +50,8 @@ func TestStagingAgainstAnotherUser(t *testing.T) {
 	must.OK(t, os.Chmod(wins, 0o666))
 	root := func(script string) {
 		t.Helper()
-		if out, err := onAs(t, c, "f1", 0, script, home).CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v: %s", script, err, out)
-		}
+		out, err := onAs(t, c, "f1", 0, script, home).CombinedOutput()
+		must.That(t, err == nil, "%s: %v: %s", script, err, out)
 	}
 	root("mount -t tmpfs -o mode=1777 tmpfs /var/tmp")
 	if out, err := onAs(t, c, "f1", attacker, `"$1"`, evil).CombinedOutput(); err == nil {
@@ -88,10 +88,9 @@ func TestStagingAgainstAnotherUser(t *testing.T) {
 		}
 	}
 	text, err := os.ReadFile(wins)
-	if lines := strings.Fields(string(text)); err != nil || len(lines) < 1 || strings.Contains(string(text), "65534") ||
-		strings.Contains(string(text), "\n0\n") {
-		t.Errorf("who ran the evil program: %q, %v", lines, err)
-	}
+	lines := strings.Fields(string(text))
+	check.That(t, err == nil && len(lines) >= 1 && !strings.Contains(string(text), "65534") &&
+		!strings.Contains(string(text), "\n0\n"), "who ran the evil program: %q, %v", lines, err)
 }
 
 // Where the home cannot hold gorun, other places are tried; only if none works is it an error.
@@ -112,9 +111,8 @@ func TestStagingFallsBackToOtherFolders(t *testing.T) {
 		for range 2 { // by an upload, then without
 			command.StartPath(t, c, filepath.Join(home, "bin/gorun"), nil, "--wdir", "/", "-H", "f1", "true").Want(0)
 		}
-		if got := root(`stat -c "%a %u" /var/tmp/gorun-65534 /var/tmp/gorun-65534/$2/gorun; ls -A /var/tmp/gorun-65534/$2`); got != "700 65534\n500 65534\nchecked\ngorun\n" {
-			t.Errorf("%s: %s", options, got)
-		}
+		got := root(`stat -c "%a %u" /var/tmp/gorun-65534 /var/tmp/gorun-65534/$2/gorun; ls -A /var/tmp/gorun-65534/$2`)
+		check.Equal(t, got, "700 65534\n500 65534\nchecked\ngorun\n", options)
 		root(`umount "$1"`)
 	}
 	root(`rm -rf /var/tmp/*; mount -t tmpfs -o ro,mode=755,uid=65534 tmpfs "$1"; mount -t tmpfs -o noexec,mode=1777 tmpfs /var/tmp`)

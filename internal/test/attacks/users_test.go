@@ -30,8 +30,7 @@ func onAs(t *testing.T, c *lab.Cluster, host string, uid int, script string, arg
 // of hosts.
 func installed(t *testing.T, c *lab.Cluster) (folder string) {
 	t.Helper()
-	must.Run(t, c.Command(t.Context(), "sh", "-c", `mkdir -p ~/bin && cp "$0" ~/bin/gorun`,
-		command.Binary("gorun")))
+	must.Run(t, c.Command(t.Context(), "sh", "-c", `mkdir -p ~/bin && cp "$0" ~/bin/gorun`, command.Binary("gorun")))
 	build := must.Get(buildid.Of(command.Binary("gorun")))(t)
 	return buildid.Folder(build)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
@@ -24,17 +25,15 @@ func TestBenchDevice(t *testing.T) {
 	build := exec.Command("go", "build", "-o", filepath.Join(dir, "gorun-bench"), "./cmd/gorun-bench")
 	build.Dir = root
 	build.Env = append(os.Environ(), "CGO_ENABLED=1")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	out, err := build.CombinedOutput()
+	must.That(t, err == nil, "%v\n%s", err, out)
 	program := []string{"bench", "allreduce", "-np", "2", "--gpus-per-rank", "none", "--device", "cuda", "--max", "64",
 		"--time", "0.002"}
 	env := []string{"RING_CUDA_LIB=" + filepath.Join(dir, "libcuda.so.1"), "RING_NCCL_LIB=" +
 		filepath.Join(dir, "libnccl.so.2"), "STANDIN_DIR=" + t.TempDir()}
 	r := command.StartPath(t, nil, gorun, env, program...).Want(0)
-	if lines := r.Lines(); len(lines) != 5+4+3 || !strings.Contains(lines[0], "; memory of GPUs, by NCCL ") {
-		t.Errorf("table:\n%s", &r.Out)
-	}
+	lines := r.Lines()
+	check.That(t, len(lines) == 5+4+3 && strings.Contains(lines[0], "; memory of GPUs, by NCCL "), "table:\n%s", &r.Out)
 	command.StartPath(t, nil, gorun, []string{"RING_CUDA_LIB=/nowhere/libcuda.so.1"}, program...).Want(1,
 		"no GPU can be used")
 }

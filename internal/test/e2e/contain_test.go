@@ -52,12 +52,10 @@ func TestUnkillableProcessIsNamed(t *testing.T) {
 		put("FROZEN", "freezer.state")
 		began := time.Now()
 		must.OK(t, os.WriteFile(flag, nil, 0o600))
-		if code := r.Wait(); code != tc.code {
-			t.Errorf("%s: ended with %d, want %d: %s", name, code, tc.code, &r.Err)
-		}
-		if took := time.Since(began); took > 20*time.Second {
-			t.Errorf("%s: it took %v", name, took)
-		}
+		code := r.Wait()
+		check.That(t, code == tc.code, "%s: ended with %d, want %d: %s", name, code, tc.code, &r.Err)
+		took := time.Since(began)
+		check.That(t, took <= 20*time.Second, "%s: it took %v", name, took)
 		for _, want := range []string{fmt.Sprintf("localhost: process %d (s", pid), ") cannot be killed",
 			"hint: SIGKILL is pending"} {
 			check.That(t, strings.Contains(r.Err.String(), want), "%s: want %q in:\n%s", name, want, &r.Err)
@@ -99,7 +97,6 @@ func TestReusedProcessIDsAreSpared(t *testing.T) {
 	check.That(t, err == nil && strings.HasSuffix(string(out), "16 sleep\n") &&
 		!strings.Contains(string(out), "killed") && !strings.Contains(string(out), "otherwise"),
 		"%v: %s", err, out)
-	if left := lab.Processes(mark); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
-	}
+	left := lab.Processes(mark)
+	check.That(t, len(left) == 0, "left behind: %v", left)
 }

@@ -65,13 +65,11 @@ func (c *copied) copy(to string) (said string, took time.Duration) {
 // gorun cp sends a file once, if hosts reach each other, and to each of them if they do not.
 func TestFilesArePassedOn(t *testing.T) {
 	c := newCopied(t, 4, 3_000_000)
-	if said, _ := c.copy("new/dir"); !strings.Contains(said, "1 file, 3.0 MB, copied to 4 hosts in ") ||
-		!strings.Contains(said, "; 3.0 MB left this machine") {
-		t.Errorf("gorun says %s", said)
-	}
-	if said, _ := c.copy("new/dir"); !strings.Contains(said, "; 0 bytes left this machine") {
-		t.Errorf("nothing has changed, and gorun says %s", said)
-	}
+	said, _ := c.copy("new/dir")
+	check.That(t, strings.Contains(said, "1 file, 3.0 MB, copied to 4 hosts in ") &&
+		strings.Contains(said, "; 3.0 MB left this machine"), "gorun says %s", said)
+	said, _ = c.copy("new/dir")
+	check.That(t, strings.Contains(said, "; 0 bytes left this machine"), "nothing has changed, and gorun says %s", said)
 	for i, a := range c.hosts.Hosts {
 		for _, b := range c.hosts.Hosts[i+1:] {
 			must.OK(t, c.hosts.Part(t.Context(), a.Name, b.Name))
@@ -128,10 +126,9 @@ func TestFullDiskKeepsNoPartOfAFile(t *testing.T) {
 	cmd := c.hosts.Command(t.Context(), command.Binary("gorun"), "cp", "-F", c.hosts.ConfigFile, c.file,
 		c.names()+":/mnt")
 	out, err := cmd.CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "no space left on device: the file system at /mnt has 4 MiB free, "+
-		"and 6 MiB are needed") {
-		t.Errorf("%v: %s", err, out)
-	}
+	check.That(t, err != nil && strings.Contains(string(out),
+		"no space left on device: the file system at /mnt has 4 MiB free, and 6 MiB are needed"),
+		"%v: %s", err, out)
 	for _, h := range c.hosts.Hosts {
 		left, err := c.hosts.On(t.Context(), h.Name, "ls", "-A", "/mnt").Output()
 		check.That(t, err == nil && len(left) == 0, "%s keeps %q, %v", h.Name, left, err)

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -19,9 +20,8 @@ func TestDocsOfC(t *testing.T) {
 	must.OK(t, lab.BuildLibring(root, lib))
 	c := lab.MustLoopback(t, lab.Specs(2)...)
 	w := world{name: "libring", shell: func(ctx context.Context, dir, line string) *exec.Cmd {
-		if err := os.Symlink(lib, filepath.Join(dir, "lib")); err != nil && !os.IsExist(err) {
-			t.Error(err)
-		}
+		err := os.Symlink(lib, filepath.Join(dir, "lib"))
+		check.That(t, err == nil || os.IsExist(err), "%v", err)
 		cmd := c.Command(ctx, "bash", "-c", line)
 		cmd.Env = []string{"PATH=" + dir + "/bin:" + os.Getenv("PATH"), "HOME=" + dir, "LANG=C.UTF-8",
 			"GORUN_SSH_CONFIG=" + c.ConfigFile}

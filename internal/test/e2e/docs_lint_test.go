@@ -246,10 +246,8 @@ func TestTypedIn(t *testing.T) {
 	check.That(t, len(got) == 2 && got[0].Line == "one   more" && strings.Join(got[0].Want, "|") == "out|" &&
 		got[1].Line == "two" && len(got[1].Want) == 0,
 		"%+v", got)
-	if lines := unmarked("```\ngorun -np 2 x\n```\n```sh\ngorun x\n```\n```\n$ a\ngorun: b\n```\ngorun x\n"); len(
-		lines) != 1 {
-		t.Errorf("%q", lines)
-	}
+	lines := unmarked("```\ngorun -np 2 x\n```\n```sh\ngorun x\n```\n```\n$ a\ngorun: b\n```\ngorun x\n")
+	check.That(t, len(lines) == 1, "%q", lines)
 }
 
 // TestLinks follows every link within the repository to its file and heading.

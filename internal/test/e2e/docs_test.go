@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/documents"
 	"github.com/gorun/gorun/internal/test/lab"
@@ -60,9 +61,8 @@ func (w world) document(t *testing.T, name string) {
 		err := cmd.Run()
 		cancel()
 		status = cmd.ProcessState.ExitCode()
-		if asked := i+1 < len(commands) && strings.Contains(commands[i+1].Line, "$?"); err != nil && !asked {
-			t.Errorf("%s: $ %s\n%v\n%s", name, c.Line, err, said.String())
-		}
+		asked := i+1 < len(commands) && strings.Contains(commands[i+1].Line, "$?")
+		check.That(t, err == nil || asked, "%s: $ %s\n%v\n%s", name, c.Line, err, said.String())
 		if w.after != nil {
 			w.after(t, c.Line)
 		}
@@ -177,9 +177,8 @@ func TestExamplesAreInDocuments(t *testing.T) {
 	files, err := filepath.Glob(root + "/examples/*/*.s*")
 	must.That(t, err == nil && len(files) >= 4, "%q %v", files, err)
 	for _, file := range files {
-		if name := strings.TrimPrefix(file, root+"/"); !slices.ContainsFunc(strings.Fields(ran),
-			func(word string) bool { return word == name }) {
-			t.Errorf("no document runs %s", name)
-		}
+		name := strings.TrimPrefix(file, root+"/")
+		check.That(t, slices.ContainsFunc(strings.Fields(ran), func(word string) bool { return word == name }),
+			"no document runs %s", name)
 	}
 }

@@ -40,10 +40,7 @@ func newWard(t *testing.T, hosts int) *ward {
 			Files: map[string]string{".bashrc": "", "site/torch-2.5.1.dist-info/METADATA": metadata("2.5.1")}})
 	}
 	w := &ward{clinic: clinic{lab.MustNamespaces(t, specs...), t}}
-	var err error
-	if w.network, err = link.New(1); err != nil {
-		t.Fatal(err)
-	}
+	w.network = must.Get(link.New(1))(t)
 	t.Cleanup(func() { check.OK(t, w.network.Close()) })
 	for i, h := range w.Hosts {
 		port := must.Get(w.network.Join(fmt.Sprintf("/proc/%d/ns/net", h.PID), "wan0",

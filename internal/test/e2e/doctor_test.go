@@ -11,8 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // clinic is a lab whose hosts gorun doctor examines.
@@ -53,9 +55,8 @@ func (c clinic) examine(flags ...string) (d diagnosis) {
 	if err := json.Unmarshal([]byte(r.Out.String()), &d); err != nil {
 		c.t.Fatalf("%v: exit code %d\n%s%s", err, code, r.Out.String(), r.Err.String())
 	}
-	if want := map[string]int{"ok": 0, "warnings": 1, "bad": 3}[d.Verdict]; code != want {
-		c.t.Errorf("exit code %d, want %d: %+v", code, want, d)
-	}
+	want := map[string]int{"ok": 0, "warnings": 1, "bad": 3}[d.Verdict]
+	check.That(c.t, code == want, "exit code %d, want %d: %+v", code, want, d)
 	r.NothingLeft(time.Minute)
 	return d
 }
@@ -64,9 +65,8 @@ func (c clinic) examine(flags ...string) (d diagnosis) {
 func (c clinic) harm(host, script string) {
 	c.t.Helper()
 	cmd := exec.Command("nsenter", "-t", strconv.Itoa(c.Host(host).PID), "-n", "-m", "sh", "-ec", script)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		c.t.Fatalf("%s: %s: %v: %s", host, script, err, out)
-	}
+	out, err := cmd.CombinedOutput()
+	must.That(c.t, err == nil, "%s: %s: %v: %s", host, script, err, out)
 }
 
 // attempts is how often an examination may be wrong because the machine that tests is too busy to

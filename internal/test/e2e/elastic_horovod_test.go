@@ -38,8 +38,7 @@ func startTraining(t *testing.T, c *lab.Cluster, hosts string, words string) *tr
 	j.hosts(hosts)
 	args := append(strings.Fields(strings.ReplaceAll(words, "DISCOVERY", "--host-discovery-script "+j.folder+
 		"/discover")), python, testdata("elastic/train.py"), j.folder)
-	must.OK(t, os.WriteFile(j.folder+"/discover", []byte("#!/bin/sh\nexec cat "+j.folder+"/hosts\n"),
-		0o700))
+	must.OK(t, os.WriteFile(j.folder+"/discover", []byte("#!/bin/sh\nexec cat "+j.folder+"/hosts\n"), 0o700))
 	env := []string{lab.Horovod(t), "OMP_NUM_THREADS=1", "PYTHONDONTWRITEBYTECODE=1"}
 	j.Run = command.StartIn(t, c, env, args...)
 	return j
@@ -209,8 +208,7 @@ func testHorovodHere(t *testing.T, c *lab.Cluster) {
 		"of %+v became %+v", first, both)
 	j.end("epoch 2: 2 ranks on 2 hosts")
 	// Gloo on loopback reaches hosts of lower addresses only, as the lab's are.
-	if out := j.Out.String(); !strings.Contains(out, "localhost:0: interface ") ||
-		strings.Contains(out, "interface lo\n") {
-		t.Errorf("a process is on loopback:\n%s", golden.Clip(out))
-	}
+	out := j.Out.String()
+	check.That(t, strings.Contains(out, "localhost:0: interface ") && !strings.Contains(out, "interface lo\n"),
+		"a process is on loopback:\n%s", golden.Clip(out))
 }

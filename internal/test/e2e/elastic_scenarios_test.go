@@ -25,10 +25,7 @@ func TestHorovodScenarios(t *testing.T) {
 	}
 	times := 1
 	if text := os.Getenv("SCENARIOS"); text != "" {
-		var err error
-		if times, err = strconv.Atoi(text); err != nil {
-			t.Fatal(err)
-		}
+		times = must.Get(strconv.Atoi(text))(t)
 	}
 	c := lab.MustNamespaces(t, lab.Specs(2)...)
 	link := filepath.Join(t.TempDir(), "horovodrun")

@@ -36,9 +36,8 @@ func TestElastic(t *testing.T) {
 			})
 		}
 	})
-	if left := command.Processes(); len(left) > 0 {
-		t.Errorf("processes are left: %v", left)
-	}
+	left := command.Processes()
+	check.That(t, len(left) == 0, "processes are left: %v", left)
 }
 
 // elasticRank returns the command of a rank that goes from epoch to epoch for some seconds.
@@ -107,9 +106,8 @@ func testElasticRankIsKilled(t *testing.T) {
 			t.Errorf("rank %d is %+v, %+v, %+v", rank, first[rank], second[rank], third[rank])
 		}
 	}
-	if third[3].host != first[3].host || third[3].pid == first[3].pid || third[3].local != 1 || third[3].inHost != 2 {
-		t.Errorf("in the place of %+v there is %+v", first[3], third[3])
-	}
+	check.That(t, third[3].host == first[3].host && third[3].pid != first[3].pid && third[3].local == 1 &&
+		third[3].inHost == 2, "in the place of %+v there is %+v", first[3], third[3])
 	r.Want(0, "rank 3 on f2 was killed by signal 9", "epoch 2: 3 ranks on 2 hosts", "epoch 3: 4 ranks on 2 hosts")
 	r.NothingLeft(30 * time.Second)
 }
@@ -183,10 +181,9 @@ func testElasticHostsComeAndGo(t *testing.T) {
 			kinds = append(kinds, fmt.Sprintf("%d %s", e.Epoch, e.Text))
 		}
 	}
-	if got := strings.Join(kinds, "; "); !strings.HasPrefix(got,
-		"1 epoch 1: 3 ranks on 2 hosts; 2 epoch 2: 5 ranks on 3 hosts; 3 epoch 3: ") {
-		t.Errorf("the events say %s", got)
-	}
+	got := strings.Join(kinds, "; ")
+	check.That(t, strings.HasPrefix(got, "1 epoch 1: 3 ranks on 2 hosts; 2 epoch 2: 5 ranks on 3 hosts; 3 epoch 3: "),
+		"the events say %s", got)
 	r.NothingLeft(30 * time.Second)
 }
 
@@ -224,9 +221,8 @@ func testElasticAgentStandsStill(t *testing.T) {
 	awaitEpoch(t, r, 2, 1, 40*time.Second)
 	_ = syscall.Kill(agent, syscall.SIGCONT)
 	command.Await(t, "the end of the rank that was left", func() bool { return command.ProcFile(rank, "stat") == "" })
-	if got := members(r, 2); len(got) != 1 || got[0].pid != first[0].pid {
-		t.Errorf("epoch 2 is %+v", got)
-	}
+	got := members(r, 2)
+	check.That(t, len(got) == 1 && got[0].pid == first[0].pid, "epoch 2 is %+v", got)
 	r.Want(0, "host f2: no word from the agent for 10")
 	r.NothingLeft(30 * time.Second)
 }
@@ -238,9 +234,8 @@ func testElasticEnds(t *testing.T) {
 		began := time.Now()
 		command.Start(t, c, append([]string{"-np", "2", "--min-np", "2", "-H", "f1,f2"},
 			elasticRank(t, 2, "7")...)...).Want(7, "exited with code 7").NothingLeft(30 * time.Second)
-		if took := time.Since(began); took > 40*time.Second {
-			t.Errorf("it took %v", took)
-		}
+		took := time.Since(began)
+		check.That(t, took <= 40*time.Second, "it took %v", took)
 	})
 	t.Run("no such program", func(t *testing.T) {
 		command.Start(t, c, "-np", "2", "--min-np", "1", "-H", "f1,f2", "no-such-program").Want(127,
@@ -320,7 +315,6 @@ func testMaxRestarts(t *testing.T) {
 func testElasticJobOfPlainProgram(t *testing.T) {
 	r := command.Start(t, nil, "-np", "2", "--min-np", "1", "sh", "-c", "sleep 12; echo was there; exit $((RANK*5))")
 	r.Want(5, "rank 1 on localhost exited with code 5 (after 12").NothingLeft(30 * time.Second)
-	if text := r.Out.String(); strings.Count(text, "was there") == 0 {
-		t.Errorf("the ranks said %s", text)
-	}
+	text := r.Out.String()
+	check.That(t, strings.Count(text, "was there") != 0, "the ranks said %s", text)
 }

@@ -33,9 +33,8 @@ func TestRanksReportALostHost(t *testing.T) {
 	cut := time.Now()
 	must.OK(t, c.Cut(t.Context(), "f2"))
 	command.Await(t, "the ranks of f1 to end", func() bool { return strings.Count(r.Out.String(), "ended") == 2 })
-	if took := time.Since(cut); took > 8500*time.Millisecond {
-		t.Errorf("the ranks that were left heard after %v", took)
-	}
+	took := time.Since(cut)
+	check.That(t, took <= 8500*time.Millisecond, "the ranks that were left heard after %v", took)
 	for _, rank := range []string{"f1:0: ", "f1:1: "} {
 		check.That(t, strings.Contains(r.Err.String(), rank), "%sdid not say why it ended:\n%s", rank, &r.Err)
 	}
@@ -54,9 +53,8 @@ func TestKilledJobLeavesNothing(t *testing.T) {
 		r.Wait()
 		r.NothingLeft(30 * time.Second)
 	}
-	if after := shared(t); after != before {
-		t.Errorf("/dev/shm has %s, had %s", after, before)
-	}
+	after := shared(t)
+	check.That(t, after == before, "/dev/shm has %s, had %s", after, before)
 }
 
 // shared lists the names in /dev/shm that could be a job's.

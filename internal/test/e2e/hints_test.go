@@ -34,16 +34,14 @@ func (h *hinted) write(name, text string, mode os.FileMode) string {
 // copy copies a file of the lab.
 func (h *hinted) copy(from, name string, mode os.FileMode) string {
 	h.Helper()
-	text, err := os.ReadFile(from)
-	must.OK(h, err)
+	text := must.Get(os.ReadFile(from))(h)
 	return h.write(name, string(text), mode)
 }
 
 // configure puts options before those of the lab, and leaves out those that unset names.
 func (h *hinted) configure(options string, unset ...string) {
 	h.Helper()
-	text, err := os.ReadFile(h.hosts.ConfigFile)
-	must.OK(h, err)
+	text := must.Get(os.ReadFile(h.hosts.ConfigFile))(h)
 	for _, option := range unset {
 		text = regexp.MustCompile(`(?m)^ *`+option+` .*\n`).ReplaceAll(text, nil)
 	}
@@ -187,8 +185,7 @@ func (h *hinted) obey(said string, args *[]string) (shell string) {
 			unasked := strings.Replace(typed[1], "-t ed25519", "-t ed25519 -q -N ''", 1)
 			return fmt.Sprintf("{ %s; } >>%s", unasked, filepath.Join(h.hosts.Dir, "authorized_keys"))
 		}
-		words, err := usage.SplitShell(typed[1])
-		must.OK(h, err)
+		words := must.Get(usage.SplitShell(typed[1]))(h)
 		*args = append([]string{(*args)[0]}, append(words, (*args)[1:]...)...)
 		return ":"
 	}

@@ -137,9 +137,8 @@ while True:
 			victim = pid
 		}
 	}
-	if err := syscall.Kill(victim, syscall.SIGKILL); err != nil || victim == 0 {
-		t.Fatalf("kill rank 2, process %d: %v", victim, err)
-	}
+	err := syscall.Kill(victim, syscall.SIGKILL)
+	must.That(t, err == nil && victim != 0, "kill rank 2, process %d: %v", victim, err)
 	killed := time.Now()
 	r.Want(137, "gorun: error: rank 2 on f2 was killed by signal 9 (SIGKILL)")
 	took := time.Since(killed)
@@ -178,7 +177,6 @@ func bigEndian(numbers ...int) (b []byte) {
 func addInterface(t *testing.T, c *lab.Cluster, host, name, prefix string) {
 	t.Helper()
 	script := `ip link add "$0" type veth peer name "peer-$0" && ip addr add "$1" dev "$0" && ip link set "peer-$0" up && ip link set "$0" up`
-	if out, err := c.On(t.Context(), host, "sh", "-c", script, name, prefix).CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v: %s", host, err, out)
-	}
+	out, err := c.On(t.Context(), host, "sh", "-c", script, name, prefix).CombinedOutput()
+	must.That(t, err == nil, "%s: %v: %s", host, err, out)
 }

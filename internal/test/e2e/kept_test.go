@@ -73,8 +73,7 @@ func (k *keptLab) keepers() (all []keptJob) {
 
 // logins counts the connections that a host's sshd has let in.
 func (k *keptLab) logins(host string) int {
-	text, err := os.ReadFile(k.hosts.Host(host).Log)
-	must.OK(k, err)
+	text := must.Get(os.ReadFile(k.hosts.Host(host).Log))(k)
 	return bytes.Count(text, []byte("Accepted publickey"))
 }
 
@@ -111,9 +110,8 @@ func TestKeptHostsServeJobs(t *testing.T) {
 	id := strings.TrimSpace(up.Out.String())
 	must.That(t, strings.HasPrefix(id, "up-") && strings.Contains(up.Err.String(), "gorun down "+id),
 		"up says %q, %q", &up.Out, &up.Err)
-	if all := k.keepers(); len(all) != 1 || all[0].ID != id {
-		t.Fatalf("gorun ps lists %+v", all)
-	}
+	all := k.keepers()
+	must.That(t, len(all) == 1 && all[0].ID == id, "gorun ps lists %+v", all)
 	before := k.logins("f1") + k.logins("f2")
 
 	// A job that has a secret, another directory and other limits, and does harm to what it can
@@ -134,9 +132,8 @@ func TestKeptHostsServeJobs(t *testing.T) {
 	}
 	first := job()
 	second := job()
-	if got := k.logins("f1") + k.logins("f2"); got != before {
-		t.Errorf("jobs on kept hosts logged in %d times", got-before)
-	}
+	got := k.logins("f1") + k.logins("f2")
+	check.That(t, got == before, "jobs on kept hosts logged in %d times", got-before)
 	cold := job("--no-kept")
 	again := job("--no-kept")
 	for _, lines := range [][]string{first, second} {
@@ -152,10 +149,9 @@ func TestKeptHostsServeJobs(t *testing.T) {
 	check.That(t, token(first) != token(second), "two jobs have the same %s", token(first))
 
 	// Files go over the same connections.
-	if r := k.gorun(0, "cp", "-v", command.Binary("gorun"), "f1,f2:copied"); !usesKept(r) ||
-		!strings.Contains(r.Err.String(), "copied to 2 hosts") {
-		t.Errorf("gorun cp on kept hosts says:\n%s", &r.Err)
-	}
+	r := k.gorun(0, "cp", "-v", command.Binary("gorun"), "f1,f2:copied")
+	check.That(t, usesKept(r) && strings.Contains(r.Err.String(), "copied to 2 hosts"),
+		"gorun cp on kept hosts says:\n%s", &r.Err)
 
 	// An agent that is killed takes down its own job only.
 	victim := k.start("-np", "2", "-H", "f1,f2", "sh", "-c", "echo ready; exec sleep 1000")
@@ -165,21 +161,17 @@ func TestKeptHostsServeJobs(t *testing.T) {
 	})
 	must.That(t, len(agents) == 2, "ranks %v", agents)
 	_ = syscall.Kill(lab.Parent(agents[0]), syscall.SIGKILL)
-	if code := victim.Wait(); code != 125 {
-		t.Errorf("a job whose agent was killed ended with %d:\n%s", code, &victim.Err)
-	}
-	if n := strings.Count(beside.Out.String(), "\n"); n != 2 || beside.Err.String() != "" {
-		t.Errorf("the job beside it printed %d lines and %q", n, &beside.Err)
-	}
+	code := victim.Wait()
+	check.That(t, code == 125, "a job whose agent was killed ended with %d:\n%s", code, &victim.Err)
+	n := strings.Count(beside.Out.String(), "\n")
+	check.That(t, n == 2 && beside.Err.String() == "", "the job beside it printed %d lines and %q", n, &beside.Err)
 
 	// Jobs go on after gorun down, and the keeper ends after the last of them.
 	k.gorun(0, "down")
-	if r := k.gorun(0, "-v", "-H", "f1,f2", "true"); usesKept(r) {
-		t.Errorf("a job uses hosts after gorun down:\n%s", &r.Err)
-	}
-	if all := k.keepers(); len(all) != 1 {
-		t.Errorf("with a job on its hosts, %+v keep them", all)
-	}
+	r = k.gorun(0, "-v", "-H", "f1,f2", "true")
+	check.That(t, !usesKept(r), "a job uses hosts after gorun down:\n%s", &r.Err)
+	all = k.keepers()
+	check.That(t, len(all) == 1, "with a job on its hosts, %+v keep them", all)
 	must.OK(t, beside.Cmd.Process.Signal(os.Interrupt))
 	if code := beside.Wait(); code != 130 {
 		t.Errorf("the first job ended with %d:\n%s", code, &beside.Err)
@@ -246,9 +238,8 @@ func TestKeptHostsThatAreLost(t *testing.T) {
 	// A host whose key is not known any more is not used, and the job says why.
 	known := must.Get(os.ReadFile(k.hosts.KnownHosts))(t)
 	must.OK(t, os.WriteFile(k.hosts.KnownHosts, nil, 0o644))
-	if r := k.gorun(125, "-H", "f1,f2", "true"); !strings.Contains(r.Err.String(), "host key") {
-		t.Errorf("without known_hosts gorun says:\n%s", &r.Err)
-	}
+	r = k.gorun(125, "-H", "f1,f2", "true")
+	check.That(t, strings.Contains(r.Err.String(), "host key"), "without known_hosts gorun says:\n%s", &r.Err)
 	must.OK(t, os.WriteFile(k.hosts.KnownHosts, known, 0o644))
 
 	// A connection that ends is replaced.
@@ -277,9 +268,8 @@ func TestKeptHostsThatAreLost(t *testing.T) {
 	if r := job(); usesKept(r) {
 		t.Errorf("with a dead keeper gorun says:\n%s", &r.Err)
 	}
-	if left, _ := filepath.Glob(filepath.Join(k.home, ".local/state/gorun/up-*.sock")); left != nil {
-		t.Errorf("%q are left", left)
-	}
+	left, _ := filepath.Glob(filepath.Join(k.home, ".local/state/gorun/up-*.sock"))
+	check.That(t, left == nil, "%q are left", left)
 }
 
 // A run keeps its hosts with --keep until nobody has used them for a time, and gorun up replaces
@@ -299,17 +289,14 @@ func TestKeepersAreReplacedAndEnd(t *testing.T) {
 	up := k.gorun(0, "up", "-H", "f1,f2")
 	check.That(t, strings.Contains(up.Err.String(), "it replaces "+before[0].ID), "gorun up says:\n%s", &up.Err)
 	must.OK(t, running.Cmd.Process.Signal(os.Interrupt))
-	if code := running.Wait(); code != 130 {
-		t.Errorf("the job of the first keeper ended with %d:\n%s", code, &running.Err)
-	}
+	code := running.Wait()
+	check.That(t, code == 130, "the job of the first keeper ended with %d:\n%s", code, &running.Err)
 	k.await("one keeper", func() bool {
 		now := k.keepers()
 		return len(now) == 1 && now[0].ID == strings.TrimSpace(up.Out.String())
 	})
-	if r := k.gorun(125, "exec", strings.TrimSpace(up.Out.String()), "true"); !strings.Contains(r.Err.String(),
-		"has no ranks") {
-		t.Errorf("gorun exec says:\n%s", &r.Err)
-	}
+	r := k.gorun(125, "exec", strings.TrimSpace(up.Out.String()), "true")
+	check.That(t, strings.Contains(r.Err.String(), "has no ranks"), "gorun exec says:\n%s", &r.Err)
 	k.gorun(0, "down", "--now")
 	k.none("keepers", func() int { return len(k.keepers()) })
 	k.gorun(0, "--keep", "1ms", "-H", "f1,f2", "true")

@@ -148,9 +148,8 @@ func timed(b *testing.B, c *lab.Cluster, s side) (took time.Duration, memory flo
 	}
 	cmd.Env = append(cmd.Env, s.env...)
 	begun := time.Now()
-	if out, err := cmd.CombinedOutput(); err != nil {
-		b.Fatalf("%q: %v: %s", s.argv, err, out)
-	}
+	out, err := cmd.CombinedOutput()
+	must.That(b, err == nil, "%q: %v: %s", s.argv, err, out)
 	return time.Since(begun), float64(cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss) / 1024
 }
 

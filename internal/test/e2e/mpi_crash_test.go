@@ -81,9 +81,8 @@ func TestMPIServerThatCrashes(t *testing.T) {
 			if code := r.Wait(); code != 125 || !strings.Contains(r.Err.String(), tt.says) {
 				t.Errorf("exit code %d, want 125 and %q: %s", code, tt.says, r.Err.String())
 			}
-			if _, left, found := strings.Cut(r.Out.String(), "left: "); found {
-				t.Errorf("left in /tmp and /dev/shm: %s", left)
-			}
+			_, left, found := strings.Cut(r.Out.String(), "left: ")
+			check.That(t, !found, "left in /tmp and /dev/shm: %s", left)
 		})
 	}
 }

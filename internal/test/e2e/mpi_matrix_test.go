@@ -173,10 +173,8 @@ func matrixMPIs(t *testing.T, all bool) (list []matrixMPI) {
 func matrixProgram(t *testing.T, mpicc string) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "matrix")
-	if out, err := exec.Command(mpicc, "-O1", "-o", program, testdata("mpi/matrix.c"),
-		"-lpthread").CombinedOutput(); err != nil {
-		t.Fatalf("build the matrix with %s: %v: %s", mpicc, err, out)
-	}
+	out, err := exec.Command(mpicc, "-O1", "-o", program, testdata("mpi/matrix.c"), "-lpthread").CombinedOutput()
+	must.That(t, err == nil, "build the matrix with %s: %v: %s", mpicc, err, out)
 	return program
 }
 

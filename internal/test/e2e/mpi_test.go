@@ -9,6 +9,7 @@ import (
 
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // mpich installs PyPI's MPICH with mpi4py, once for all tests, and returns its path. Debian 12's
@@ -44,10 +45,9 @@ func intelMPI(t testing.TB) string { return mpiFromPyPI(t, "impi-rt==2021.18.1")
 func intelProgram(t testing.TB, tree, name string) string {
 	t.Helper()
 	program := command.Binary(name + "-intel")
-	if out, err := exec.Command("cc", "-O2", "-I", mpich(t)+"/include", "-o", program, testdata("mpi/"+name+".c"), "-L",
-		tree+"/lib", "-lmpi", "-Wl,-rpath,"+tree+"/lib").CombinedOutput(); err != nil {
-		t.Fatalf("build %s: %v: %s", name, err, out)
-	}
+	out, err := exec.Command("cc", "-O2", "-I", mpich(t)+"/include", "-o", program, testdata("mpi/"+name+".c"), "-L",
+		tree+"/lib", "-lmpi", "-Wl,-rpath,"+tree+"/lib").CombinedOutput()
+	must.That(t, err == nil, "build %s: %v: %s", name, err, out)
 	return program
 }
 
@@ -66,8 +66,7 @@ func mpiProgram(t testing.TB, mpicc, name string) string {
 	t.Helper()
 	lab.Need(t, mpicc)
 	program := command.Binary(name + strings.ReplaceAll(mpicc, "/", "-"))
-	if out, err := exec.Command(mpicc, "-O2", "-o", program, testdata("mpi/"+name+".c")).CombinedOutput(); err != nil {
-		t.Fatalf("build %s: %v: %s", name, err, out)
-	}
+	out, err := exec.Command(mpicc, "-O2", "-o", program, testdata("mpi/"+name+".c")).CombinedOutput()
+	must.That(t, err == nil, "build %s: %v: %s", name, err, out)
 	return program
 }

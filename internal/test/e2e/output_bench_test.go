@@ -76,9 +76,7 @@ func drained(b *testing.B, c *lab.Cluster, s side) time.Duration {
 	} else if _, err := io.Copy(io.Discard, out); err != nil {
 		b.Fatal(err)
 	}
-	if err := cmd.Wait(); err != nil {
-		b.Fatalf("%q: %v", s.argv, err)
-	}
+	must.OK(b, cmd.Wait(), s.argv)
 	return time.Since(begun)
 }
 

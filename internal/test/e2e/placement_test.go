@@ -35,10 +35,8 @@ func TestRanksAreBound(t *testing.T) {
 		if len(set) > 1 {
 			noun = "cpus"
 		}
-		if line := fmt.Sprintf("gorun: rank %d on localhost: %s (%s %s)\n", rank, m.Describe(set), noun,
-			set); !strings.Contains(r.Err.String(), line) {
-			t.Errorf("stderr lacks %q:\n%s", line, r.Err.String())
-		}
+		line := fmt.Sprintf("gorun: rank %d on localhost: %s (%s %s)\n", rank, m.Describe(set), noun, set)
+		check.That(t, strings.Contains(r.Err.String(), line), "stderr lacks %q:\n%s", line, r.Err.String())
 		if line := fmt.Sprintf("%d %s 1", rank, set); !slices.Contains(r.Lines(), line) {
 			t.Errorf("stdout lacks %q:\n%s", line, r.Out.String())
 		}
@@ -52,9 +50,7 @@ func TestTooFewCoresToBindTo(t *testing.T) {
 	command.Start(t, c, "-H", fmt.Sprintf("f1:%d,f2", ranks), "--bind-to", "core", "touch", file).Want(125,
 		fmt.Sprintf("gorun: error: f1: ranks cannot be bound: %d ranks need %d cores, and there", ranks, ranks),
 		"gorun: hint: f1: give the host ", "--bind-to core:overload-allowed")
-	if _, err := os.Stat(file); err == nil {
-		t.Error("a rank was started on the host that could bind its own")
-	}
+	check.Error(os.Stat(file)).Any(t, "a rank was started on the host that could bind its own")
 }
 
 func TestThreadsOfRanks(t *testing.T) {
@@ -64,15 +60,13 @@ func TestThreadsOfRanks(t *testing.T) {
 		return strings.TrimSpace(r.Out.String()) + "|" + r.Err.String()
 	}
 	cores := fmt.Sprint(topology.Cores())
-	if got := said(nil, "-np", "1", "--unset-env", "OMP_NUM_THREADS"); got != cores+"|" {
-		t.Errorf("a rank alone gets %q, want all %s cores, and nothing said", got, cores)
-	}
+	got := said(nil, "-np", "1", "--unset-env", "OMP_NUM_THREADS")
+	check.That(t, got == cores+"|", "a rank alone gets %q, want all %s cores, and nothing said", got, cores)
 	check.Equal(t, said(nil, "-np", "1", "-x", "OMP_NUM_THREADS=41"), "41|", "-x")
 	check.Equal(t, said([]string{"OMP_NUM_THREADS=42"}, "-np", "1"), "42|", "from the environment")
-	if got := said(nil, "-np", "1", "-v", "--unset-env", "OMP_NUM_THREADS"); strings.Count(got,
-		"OMP_NUM_THREADS is not set; ranks get "+cores+" on localhost") != 1 {
-		t.Errorf("-v: %q", got)
-	}
+	got = said(nil, "-np", "1", "-v", "--unset-env", "OMP_NUM_THREADS")
+	check.That(t, strings.Count(got, "OMP_NUM_THREADS is not set; ranks get "+cores+" on localhost") == 1,
+		"-v: %q", got)
 	check.Equal(t, said(nil, "-np", "1", "--cpus-per-rank", "5", "--bind-to", "none", "--unset-env", "OMP_NUM_THREADS"),
 		"5|", "--cpus-per-rank")
 }
@@ -82,10 +76,9 @@ func TestAutoSlotsOfOtherHosts(t *testing.T) {
 	c := lab.MustLoopback(t, lab.Specs(2)...)
 	cores := topology.Cores()
 	r := command.Start(t, c, "-H", "f1:auto,f2:1", "--map-by", "node", "--display-map", "true").Want(0)
-	if got := r.Err.String(); !strings.Contains(got, fmt.Sprintf("%d ranks on 2 hosts", cores+1)) ||
-		!strings.Contains(got, "f2  1 slot, rank 1\n") {
-		t.Errorf("with %d cores: %s", cores, got)
-	}
+	got := r.Err.String()
+	check.That(t, strings.Contains(got, fmt.Sprintf("%d ranks on 2 hosts", cores+1)) &&
+		strings.Contains(got, "f2  1 slot, rank 1\n"), "with %d cores: %s", cores, got)
 	r = command.Start(t, c, "hosts", "--check", "--json", "-H", "f1:auto,f2:1").Want(0)
 	var d struct{ Hosts []struct{ Slots int } }
 	if err := json.Unmarshal(r.Out.Bytes(), &d); err != nil || d.Hosts[0].Slots != cores {
@@ -123,10 +116,9 @@ func TestRanksForEachSocketOfOtherHosts(t *testing.T) {
 	sets, err := m.Bind(topology.Policy{Unit: topology.Socket, Over: topology.Socket, Fill: 2}, each)
 	if err == nil { // where cores are too few, ranks stay unbound
 		first := m.Describe(sets[0])
-		if got := r.Err.String(); strings.Count(got, " on f1: "+first) == 0 ||
-			strings.Count(got, " on f2: "+first) == 0 {
-			t.Errorf("not bound to %s: %s", first, got)
-		}
+		got := r.Err.String()
+		check.That(t, strings.Count(got, " on f1: "+first) != 0 && strings.Count(got, " on f2: "+first) != 0,
+			"not bound to %s: %s", first, got)
 	}
 	if got := r.Err.String(); !strings.Contains(got, fmt.Sprintf("%d ranks on 2 hosts\ngorun:   f1  %d slots", 2*each,
 		each)) {
@@ -149,9 +141,8 @@ func TestRanksForEachSocketOfOtherHosts(t *testing.T) {
 	}
 	got := strings.Split(strings.TrimSpace(r.Out.String()), "\n")
 	slices.Sort(got)
-	if want := []string{"0 f2", "1 f1", "2 f2"}; !slices.Equal(got, want) {
-		t.Errorf("ranks ran as %q, want %q", got, want)
-	}
+	want := []string{"0 f2", "1 f1", "2 f2"}
+	check.That(t, slices.Equal(got, want), "ranks ran as %q, want %q", got, want)
 	command.Start(t, c, "--rankfile", ranks, "-H", "f2", "true").Want(2,
 		"puts rank 1 on f1, which is none of the hosts from -H")
 }

@@ -20,9 +20,7 @@ func lossBits(t *testing.T, r *command.Run, ranks int) string {
 	must.That(t, len(found) == ranks, "%d ranks printed a final loss, want %d:\n%s", len(found), ranks, &r.Out)
 	for _, f := range found {
 		check.That(t, f[1] == found[0][1], "losses differ between ranks: %s and %s", f[1], found[0][1])
-		if f[2] < "96" && len(f[2]) == 5 {
-			t.Errorf("accuracy %s %%, want at least 96", f[2])
-		}
+		check.That(t, f[2] >= "96" || len(f[2]) != 5, "accuracy %s %%, want at least 96", f[2])
 	}
 	return found[0][1]
 }
@@ -30,24 +28,20 @@ func lossBits(t *testing.T, r *command.Run, ranks int) string {
 func TestTrainingOverSSHIsExactAndRepeatable(t *testing.T) {
 	c := lab.MustLoopback(t, lab.Specs(2)...)
 	first := lossBits(t, command.Start(t, c, "-np", "4", "-H", "f1:2,f2:2", command.Binary("mnist")).Want(0), 4)
-	if again := lossBits(t, command.Start(t, c, "-np", "4", "-H", "f1:2,f2:2", command.Binary("mnist")).Want(0),
-		4); again != first {
-		t.Errorf("two runs with one seed ended with losses %s and %s", first, again)
-	}
+	again := lossBits(t, command.Start(t, c, "-np", "4", "-H", "f1:2,f2:2", command.Binary("mnist")).Want(0), 4)
+	check.That(t, again == first, "two runs with one seed ended with losses %s and %s", first, again)
 	// Four domains need a network that is said, not measured: then the result does not depend on
 	// where the ranks are.
 	network := "RING_NETWORK=20us,10Gb/s"
 	far := lossBits(t, command.Start(t, c, "-np", "4", "-H", "f1:2,f2:2", "-x", "RING_TRANSPORT=tcp", "-x", network,
 		command.Binary("mnist")).Want(0), 4)
-	if here := lossBits(t, command.StartIn(t, nil, []string{"RING_TRANSPORT=tcp", network}, "-np", "4",
-		command.Binary("mnist")).Want(0), 4); here != far {
-		t.Errorf("losses over SSH and on one host: %s and %s", far, here)
-	}
+	here := lossBits(t, command.StartIn(t, nil, []string{"RING_TRANSPORT=tcp", network}, "-np", "4",
+		command.Binary("mnist")).Want(0), 4)
+	check.That(t, here == far, "losses over SSH and on one host: %s and %s", far, here)
 	// S3
-	if sealed := lossBits(t, command.Start(t, c, "--encrypt", "-np", "4", "-H", "f1:2,f2:2",
-		command.Binary("mnist")).Want(0), 4); sealed != first {
-		t.Errorf("losses %s and, encrypted, %s", first, sealed)
-	}
+	sealed := lossBits(t, command.Start(t, c, "--encrypt", "-np", "4", "-H", "f1:2,f2:2",
+		command.Binary("mnist")).Want(0), 4)
+	check.That(t, sealed == first, "losses %s and, encrypted, %s", first, sealed)
 	shared := lossBits(t, command.StartIn(t, nil, []string{"RING_TRANSPORT=shm"}, "-np", "4",
 		command.Binary("mnist")).Want(0), 4)
 	check.Equal(t, lossBits(t, command.Start(t, nil, "-np", "4", command.Binary("mnist")).Want(0), 4), shared,
@@ -75,9 +69,8 @@ func TestStragglerIsReportedOnce(t *testing.T) {
 	command.Await(t, "a report", func() bool { return strings.Contains(r.Err.String(), "has waited") })
 	time.Sleep(time.Second) // for those who would report it again
 	line := regexp.MustCompile(`(?m)^gorun: rank [013] on f[12]: allreduce, call \d+, has waited 4s for rank 2 on f2$`)
-	if text := r.Err.String(); !line.MatchString(text) || strings.Count(text, "has waited") != 1 {
-		t.Errorf("reported:\n%s", &r.Err)
-	}
+	text := r.Err.String()
+	check.That(t, line.MatchString(text) && strings.Count(text, "has waited") == 1, "reported:\n%s", &r.Err)
 	epochs := strings.Count(r.Out.String(), "epoch ")
 	must.OK(t, syscall.Kill(away, syscall.SIGCONT))
 	command.Await(t, "the training to go on", func() bool { return strings.Count(r.Out.String(), "epoch ") > epochs+1 })

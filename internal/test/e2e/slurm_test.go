@@ -119,33 +119,27 @@ func testSlurmSteps(t *testing.T) {
 	got, _ := os.ReadFile(filepath.Join(home, "deep/er/file"))
 	check.That(t, err == nil && info.Mode() == 0o751 && bytes.Equal(got, data),
 		"put: %v, %v, %d bytes", err, info, len(got))
-	if left, _ := filepath.Glob(filepath.Join(home, "deep/er/.*")); len(left) > 0 {
-		t.Errorf("put left %v", left)
-	}
+	left, _ := filepath.Glob(filepath.Join(home, "deep/er/.*"))
+	check.That(t, len(left) == 0, "put left %v", left)
 	var code interface{ ExitCode() int }
 	var out, stderr bytes.Buffer
 	for argv, want := range map[string]int{"/no/such/program": 2, "no/such/program": 127} {
-		if err := node.Run(t.Context(), []string{argv}, nil, &out, &stderr); !errors.As(err, &code) ||
-			code.ExitCode() != want {
-			t.Errorf("%s: %v, want exit code %d", argv, err, want)
-		}
+		err := node.Run(t.Context(), []string{argv}, nil, &out, &stderr)
+		check.That(t, errors.As(err, &code) && code.ExitCode() == want, "%s: %v, want exit code %d", argv, err, want)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	begun := time.Now()
 	cause := errors.New("enough")
 	time.AfterFunc(500*time.Millisecond, func() { cancel(cause) })
-	if err := node.Run(ctx, []string{"/bin/sleep", "971.5"}, nil, &out, &stderr); !errors.Is(err, cause) ||
-		time.Since(begun) > srun.CancelTimeout {
-		t.Errorf("cancelled: %v after %v", err, time.Since(begun))
-	}
+	err = node.Run(ctx, []string{"/bin/sleep", "971.5"}, nil, &out, &stderr)
+	check.That(t, errors.Is(err, cause) && time.Since(begun) <= srun.CancelTimeout,
+		"cancelled: %v after %v", err, time.Since(begun))
 	command.Await(t, "the end of the step", func() bool { return len(lab.Processes("sleep 971.5")) == 0 })
 	slurmCommand(t, "scancel", id)
 	awaitNoJob(t, "-j", id)
 	var refused *srun.StepError
-	if err := node.Run(t.Context(), []string{"/bin/true"}, nil, &out, &stderr); !errors.As(err, &refused) ||
-		errors.As(err, &code) {
-		t.Errorf("a job that is over: %v", err)
-	}
+	err = node.Run(t.Context(), []string{"/bin/true"}, nil, &out, &stderr)
+	check.That(t, errors.As(err, &refused) && !errors.As(err, &code), "a job that is over: %v", err)
 }
 
 // stepsOf lists the steps of a job with their nodes, but not those that every job has.
@@ -190,18 +184,14 @@ func testSlurmOneStep(t *testing.T) {
 	}
 
 	r := begin()
-	if steps := stepsOf(t, id); len(steps) != 1 || !strings.HasSuffix(steps[0], "n[1-3]") {
-		t.Errorf("steps %q, want one of all nodes", steps)
-	}
-	if port := listening(r.Cmd.Process.Pid); port != "" {
-		t.Errorf("gorun listens at %s while its ranks run", port)
-	}
+	steps := stepsOf(t, id)
+	check.That(t, len(steps) == 1 && strings.HasSuffix(steps[0], "n[1-3]"), "steps %q, want one of all nodes", steps)
+	port := listening(r.Cmd.Process.Pid)
+	check.That(t, port == "", "gorun listens at %s while its ranks run", port)
 	// the ticket is in no argument and no variable
 	for _, pid := range append(lab.Processes(r.Mark), command.Processes()...) {
-		if text := command.ProcFile(pid, "cmdline") + command.ProcFile(pid, "environ"); strings.Contains(text,
-			`"seed"`) {
-			t.Errorf("process %d has the ticket: %q", pid, text)
-		}
+		text := command.ProcFile(pid, "cmdline") + command.ProcFile(pid, "environ")
+		check.That(t, !strings.Contains(text, `"seed"`), "process %d has the ticket: %q", pid, text)
 	}
 	must.OK(t, r.Cmd.Process.Signal(os.Interrupt))
 	if code := r.Wait(); code != 130 || strings.Count(r.Out.String(), "told") != 6 {
@@ -247,9 +237,8 @@ func testSlurmCopy(t *testing.T) {
 	if code := r.Wait(); code != 0 || !strings.Contains(r.Err.String(), "copied to 3 hosts") {
 		t.Errorf("exit code %d\n%s", code, r.Err.String())
 	}
-	if got, err := os.ReadFile(filepath.Join(to, "data")); err != nil || !bytes.Equal(got, data) {
-		t.Errorf("%d bytes, %v", len(got), err)
-	}
+	got, err := os.ReadFile(filepath.Join(to, "data"))
+	check.That(t, err == nil && bytes.Equal(got, data), "%d bytes, %v", len(got), err)
 }
 
 // train is the program of docs/slurm.md and of the examples.

@@ -68,9 +68,8 @@ func TestEveryCallMayFail(t *testing.T) {
 				codes[code]++
 				calls[fmt.Sprintf("%s %d", f.call, code)]++
 				mu.Unlock()
-				if err != nil {
-					t.Errorf("%v\nSee it: %q", err, sweptCommand([]string{"-e", "trace=" + f.call, "-e", f.String()}))
-				}
+				check.That(t, err == nil,
+					"%v\nSee it: %q", err, sweptCommand([]string{"-e", "trace=" + f.call, "-e", f.String()}))
 			}
 		})
 	}

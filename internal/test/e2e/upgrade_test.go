@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -38,9 +39,8 @@ func former(t *testing.T) string {
 		"-o", gorun, "./cmd/gorun")
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	out, err := cmd.CombinedOutput()
+	must.That(t, err == nil, "%v\n%s", err, out)
 	return gorun
 }
 
@@ -53,9 +53,8 @@ func TestVersionsRunBesideEachOther(t *testing.T) {
 	run := func(gorun string, args ...string) *command.Run {
 		t.Helper()
 		r := command.StartPath(t, k.hosts, gorun, []string{"HOME=" + k.home, "XDG_RUNTIME_DIR="}, args...)
-		if code := r.Wait(); code != 0 {
-			t.Fatalf("%q: exit code %d\n%s%s", args, code, &r.Out, &r.Err)
-		}
+		code := r.Wait()
+		must.That(t, code == 0, "%q: exit code %d\n%s%s", args, code, &r.Out, &r.Err)
 		return r
 	}
 	for _, versions := range [][2]string{{old, now}, {now, old}} {
@@ -69,14 +68,11 @@ func TestVersionsRunBesideEachOther(t *testing.T) {
 		k.await("its output", func() bool {
 			return strings.Count(run(second, "logs", "train").Out.String(), "ready") == 2
 		})
-		if out := run(second, "exec", "--rank", "1", "train", "echo",
-			"beside rank 1").Out.String(); !strings.Contains(out, "beside rank 1") {
-			t.Errorf("exec prints %q", out)
-		}
-		if r := run(second, "-v", "-np", "2", "-H", "f1,f2", "echo", "a rank runs"); !usesKept(r) ||
-			strings.Count(r.Out.String(), "a rank runs") != 2 {
-			t.Errorf("a job on hosts that another version keeps:\n%s%s", &r.Out, &r.Err)
-		}
+		out := run(second, "exec", "--rank", "1", "train", "echo", "beside rank 1").Out.String()
+		check.That(t, strings.Contains(out, "beside rank 1"), "exec prints %q", out)
+		r := run(second, "-v", "-np", "2", "-H", "f1,f2", "echo", "a rank runs")
+		check.That(t, usesKept(r) && strings.Count(r.Out.String(), "a rank runs") == 2,
+			"a job on hosts that another version keeps:\n%s%s", &r.Out, &r.Err)
 		run(second, "kill", "train")
 		run(second, "down")
 		k.none("keepers", func() int { return len(k.keepers()) })

@@ -61,9 +61,8 @@ func TestWarmRanksAreAsStarted(t *testing.T) {
 	must.OK(t, os.WriteFile(filepath.Join(folder, "script.py"), probe, 0o644))
 	input := filepath.Join(folder, "input")
 	must.OK(t, os.WriteFile(input, probe, 0o644))
-	if code := w.run(nil, "up", "-H", "f1:2,f2:2", "--preload", "kept,multiprocessing").Wait(); code != 0 {
-		t.Fatalf("gorun up ended with %d", code)
-	}
+	must.Equal(t, w.run(nil, "up", "-H", "f1:2,f2:2", "--preload", "kept,multiprocessing").Wait(), 0,
+		"gorun up ended with")
 	for name, tc := range map[string]struct {
 		flags, words []string
 		input        bool // the probe is its standard input
@@ -126,9 +125,7 @@ func TestWarmInterpreterStartsWhatWouldDiffer(t *testing.T) {
 	w.module("plain", "print('plain')\n")
 	hidden := t.TempDir()
 	must.OK(t, os.WriteFile(filepath.Join(hidden, "json.py"), nil, 0o644))
-	if code := w.run(nil, "up", "-H", "f1:2", "--preload", "kept").Wait(); code != 0 {
-		t.Fatalf("gorun up ended with %d", code)
-	}
+	must.Equal(t, w.run(nil, "up", "-H", "f1:2", "--preload", "kept").Wait(), 0, "gorun up ended with")
 	for name, tc := range map[string]struct {
 		env, words []string // words: python3 -c "", unless given
 		why        string
@@ -166,9 +163,7 @@ func TestWarmInterpreterStartsWhatWouldDiffer(t *testing.T) {
 // A job of warm ranks ends as any other, and leaves nothing.
 func TestWarmJobsEnd(t *testing.T) {
 	w := newWarmLab(t)
-	if code := w.run(nil, "up", "-H", "f1:2,f2:2", "--preload", "json").Wait(); code != 0 {
-		t.Fatalf("gorun up ended with %d", code)
-	}
+	must.Equal(t, w.run(nil, "up", "-H", "f1:2,f2:2", "--preload", "json").Wait(), 0, "gorun up ended with")
 	kill := func(pid int) { _ = syscall.Kill(pid, syscall.SIGKILL) }
 	const sleeps = "import time; print('ready'); time.sleep(1000)"
 	for name, tc := range map[string]struct {
@@ -203,9 +198,7 @@ func TestWarmJobsEnd(t *testing.T) {
 	}
 	r := w.run(nil, "-np", "4", "-H", "f1:2,f2:2", "--timeout", "1", "python3", "-c", sleeps)
 	check.Equal(t, r.Wait(), 124, "timeout")
-	if code := w.run(nil, "down").Wait(); code != 0 {
-		t.Errorf("gorun down ended with %d", code)
-	}
+	check.Equal(t, w.run(nil, "down").Wait(), 0, "gorun down ended with")
 	w.none("keepers", func() int { return len(w.keepers()) })
 	w.none("warm interpreters", func() int { return len(w.interpreters()) })
 }

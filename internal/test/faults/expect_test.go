@@ -64,10 +64,9 @@ func TestExpected(t *testing.T) {
 			500 * ms},
 	} {
 		e := Expected(tt.d, Bounds{Fence: 12 * time.Second})
-		if !slices.Equal(e.Codes, tt.codes) || e.End != tt.end || e.Clean != tt.clean {
-			t.Errorf("%s: codes %v, end %v, clean %v; want %v, %v, %v", tt.name, e.Codes, e.End, e.Clean, tt.codes,
-				tt.end, tt.clean)
-		}
+		check.That(t, slices.Equal(e.Codes, tt.codes) && e.End == tt.end && e.Clean == tt.clean,
+			"%s: codes %v, end %v, clean %v; want %v, %v, %v", tt.name, e.Codes, e.End, e.Clean, tt.codes, tt.end,
+			tt.clean)
 		check.That(t, (e.Cause != "") == (len(tt.right) > 0), "%s: cause %q", tt.name, e.Cause)
 		cause := regexp.MustCompile(e.Cause)
 		for _, line := range tt.right {

@@ -61,9 +61,8 @@ func (b *harness) within(limit time.Duration, what string, is func() bool) {
 		must.That(b.t, time.Since(began) <= limit+10*time.Second, "waited in vain for %s", what)
 		time.Sleep(5 * time.Millisecond)
 	}
-	if took := time.Since(began); took > limit {
-		b.t.Errorf("%s took %v, not %v", what, took, limit)
-	}
+	took := time.Since(began)
+	check.That(b.t, took <= limit, "%s took %v, not %v", what, took, limit)
 }
 
 // suspend presses Ctrl-Z. Goal: the ranks are stopped within 1 s.
@@ -259,9 +258,8 @@ func TestOverloadedHostIsNotLost(t *testing.T) {
 	ranks := 20 * runtime.NumCPU()
 	j, w := b.gorun("-np", fmt.Sprint(ranks), "-H", fmt.Sprintf("f1:%d,f2:%d", ranks/2, ranks/2), "--start-timeout",
 		"2m", "sh", "-c", "trap 'exit 0' USR1; echo up; while :; do :; done")
-	if !j.Await(time.Minute, func() bool { return strings.Count(j.Out.String(), "up\n") == ranks }) {
-		t.Fatalf("the ranks do not run: %s", &j.Err)
-	}
+	must.That(t, j.Await(time.Minute, func() bool { return strings.Count(j.Out.String(), "up\n") == ranks }),
+		"the ranks do not run: %s", &j.Err)
 	time.Sleep(8 * time.Second)
 	at := b.signal(j, syscall.SIGUSR1)
 	b.judge(w, j, at, Expect{Codes: []int{0}, End: 20 * time.Second, Clean: 20 * time.Second})

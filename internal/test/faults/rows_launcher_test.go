@@ -47,9 +47,8 @@ func TestLauncherRows(t *testing.T) {
 		at := time.Now()
 		press("killing")
 		b.await(j, "f1's ranks to end", func() bool { return len(j.On("f1", "sleep .05")) == 0 })
-		if took := time.Since(at); took > 2*soon {
-			t.Errorf("f1's ranks ended after %v", took)
-		}
+		took := time.Since(at)
+		check.That(t, took <= 2*soon, "f1's ranks ended after %v", took)
 		time.Sleep(again)
 		at = b.signal(j, syscall.SIGINT)
 		<-j.Ended()
@@ -208,10 +207,9 @@ func TestConcurrentJobsStayApart(t *testing.T) {
 			want := fmt.Sprintf("job %d\n", i)
 			mu.Lock()
 			defer mu.Unlock()
-			if out := j.Out.String(); strings.Count(out, want) != 2 || strings.Count(out, "the sum is 1\n") != 2 ||
-				strings.Count(out, "\n") != 4 {
-				t.Errorf("job %d: %q; %s", i, out, &j.Err)
-			}
+			out := j.Out.String()
+			check.That(t, strings.Count(out, want) == 2 && strings.Count(out, "the sum is 1\n") == 2 &&
+				strings.Count(out, "\n") == 4, "job %d: %q; %s", i, out, &j.Err)
 		})
 	}
 	wg.Wait()

@@ -35,9 +35,8 @@ func TestOtherArchitectureIsRefused(t *testing.T) {
 		b.refused(j, w, 20*time.Second, lingering, "(?m)^gorun: error: "+host+": .*this gorun is for linux/"+
 			runtime.GOARCH+", and the host is another machine: uname says s390x: there is no gorun for it",
 			"hint: hosts may be linux/amd64 or linux/arm64 machines")
-		if found, _ := filepath.Glob(filepath.Join(b.c.Host(host).Home, ".cache/gorun/*/*")); found != nil {
-			t.Errorf("%s got %q", host, found)
-		}
+		found, _ := filepath.Glob(filepath.Join(b.c.Host(host).Home, ".cache/gorun/*/*"))
+		check.That(t, found == nil, "%s got %q", host, found)
 	}
 }
 
@@ -116,9 +115,8 @@ func TestJobOfTwoArchitectures(t *testing.T) {
 	}
 	for pattern, want := range map[string]int{"*/gorun": 1, "work/*/arm64/sums": 1, "work/arm64-*/sums": 1,
 		"work/amd64-*": 0} {
-		if found, _ := filepath.Glob(filepath.Join(b.c.Host("f2").Home, ".cache/gorun", pattern)); len(found) != want {
-			t.Errorf("f2 has %q", found)
-		}
+		found, _ := filepath.Glob(filepath.Join(b.c.Host("f2").Home, ".cache/gorun", pattern))
+		check.That(t, len(found) == want, "f2 has %q", found)
 	}
 }
 
@@ -145,16 +143,13 @@ func TestHostWithBusyBoxOnly(t *testing.T) {
 		at := time.Now()
 		<-j.Ended()
 		b.judge(w, j, at, e)
-		if n := strings.Count(j.Err.String(), "uploaded gorun to"); n != uploads {
-			t.Errorf("gorun was sent %d times, want %d: %s", n, uploads, &j.Err)
-		}
+		n := strings.Count(j.Err.String(), "uploaded gorun to")
+		check.That(t, n == uploads, "gorun was sent %d times, want %d: %s", n, uploads, &j.Err)
 		return j
 	}
 	well := Expect{Codes: []int{0}, End: 30 * time.Second, Clean: 30 * time.Second}
-	if j := job(1, "ls /usr/bin/env 2>/dev/null; readlink /bin/ls",
-		well); j.Out.String() != "/bin/busybox\n/bin/busybox\n" {
-		t.Errorf("this is another host: %q", &j.Out)
-	}
+	j := job(1, "ls /usr/bin/env 2>/dev/null; readlink /bin/ls", well)
+	check.That(t, j.Out.String() == "/bin/busybox\n/bin/busybox\n", "this is another host: %q", &j.Out)
 	job(0, "exit 0", well)
 	found, _ := filepath.Glob(filepath.Join(b.c.Host("f1").Home, ".cache/gorun/*/gorun"))
 	must.That(t, len(found) == 1 && os.WriteFile(found[0], []byte(evil), 0) == nil, "found %q", found)

@@ -5,6 +5,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/gorun/gorun/internal/test/check"
 )
 
 // Rows E5 and G3: the last output of ranks.
@@ -19,9 +21,8 @@ func TestOutputRows(t *testing.T) {
 					`head -c 65535 /dev/zero | tr '\0' x; echo; `+end)
 				<-j.Ended()
 				b.judge(w, j, at, Expect{Codes: []int{code}, End: 20 * time.Second, Clean: 20 * time.Second})
-				if got := len(j.Out.String()); got != size {
-					t.Errorf("%s: %d bytes of %d came", end, got, size)
-				}
+				got := len(j.Out.String())
+				check.That(t, got == size, "%s: %d bytes of %d came", end, got, size)
 			}
 		}
 	})

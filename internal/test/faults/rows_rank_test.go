@@ -60,9 +60,8 @@ func TestRankRows(t *testing.T) {
 		b.ups(j, 4)
 		at := b.signal(j, syscall.SIGUSR1)
 		v := b.judge(w, j, at, dueTo(`rank \d on f\d exited with code`, 3, 4, 5, 6))
-		if want := "exited with code " + string(rune('0'+v.Exit)); !strings.Contains(v.Cause, want) {
-			t.Errorf("exit code %d, but %q", v.Exit, v.Cause)
-		}
+		want := "exited with code " + string(rune('0'+v.Exit))
+		check.That(t, strings.Contains(v.Cause, want), "exit code %d, but %q", v.Exit, v.Cause)
 		// Ranks that lose the dead one fail as well, but are not the cause.
 		j, w = b.gorun("-np", "4", "-H", "f1:2,f2:2", "--prefix", "none", binary("rank"), "-reduce")
 		b.await(j, "sums", func() bool { return strings.Count(j.Out.String(), " sum ") > 20 })
@@ -187,7 +186,6 @@ func TestProcessesBesideGorunSurvive(t *testing.T) {
 	j, w := b.run("sh", "-c", script, binary("gorun"))
 	<-j.Ended()
 	b.judge(w, j, time.Now(), Expect{Codes: []int{0}, End: soon, Clean: 10 * time.Second})
-	if out := j.Out.String(); out != "code 3\nneighbour lived\n" {
-		t.Errorf("%q; stderr %q", out, &j.Err)
-	}
+	out := j.Out.String()
+	check.That(t, out == "code 3\nneighbour lived\n", "%q; stderr %q", out, &j.Err)
 }

@@ -284,9 +284,8 @@ func TestStalledSSHDIsNamed(t *testing.T) {
 		b.judge(w, j, at, Expect{Codes: []int{0}, End: 30 * time.Second, Clean: 30 * time.Second})
 		check.Equal(t, strings.Count(j.Out.String(), "ran\n"), len(names)+1, "ranks ran")
 		slices.Sort(names)
-		if got := named(j); !slices.Equal(got, names) {
-			t.Errorf("named %q, want %q: %s", got, names, &j.Err)
-		}
+		got := named(j)
+		check.That(t, slices.Equal(got, names), "named %q, want %q: %s", got, names, &j.Err)
 	})
 	t.Run("for good", func(t *testing.T) {
 		t.Parallel()

@@ -38,10 +38,7 @@ func newStock(t *testing.T, specs ...lab.Spec) *stock {
 	// gorun's next choice where the home does not do
 	must.OK(t, b.c.Disk(t.Context(), "f1", "/var/tmp", 64<<10))
 	b.on("f1", "chmod 1777 /var/tmp")
-	var err error
-	if s.sent, err = os.ReadFile(binary("gorun")); err != nil {
-		t.Fatal(err)
-	}
+	s.sent = must.Get(os.ReadFile(binary("gorun")))(t)
 	s.dir = filepath.Join(s.home, ".cache/gorun", buildid.Folder(buildid.In(s.sent)))
 	s.must(os.Mkdir(filepath.Join(s.home, "thesis"), 0o755))
 	s.must(os.WriteFile(filepath.Join(s.home, "thesis/text"), []byte("years of work\n"), 0o755))
@@ -57,18 +54,13 @@ func (s *stock) job(codes ...int) (uploads int, j *Job) {
 	at := time.Now()
 	<-j.Ended()
 	s.judge(w, j, at, Expect{Codes: codes, End: 30 * time.Second, Clean: 31 * time.Second})
-	if text, err := os.ReadFile(filepath.Join(s.home, "thesis/text")); string(text) != "years of work\n" {
-		s.t.Errorf("the user's file is %.40q: %v", text, err)
-	}
-	if now := names(filepath.Join(s.home, "thesis")); now != beside {
-		s.t.Errorf("the user's folder had %s and has %s", beside, now)
-	}
-	if _, err := os.Lstat(filepath.Join(s.home, "ran-a-foreign-program")); err == nil {
-		s.t.Error("another program was run")
-	}
-	if ran := j.Out.String() == "ran\n"; ran != (j.Code() == 0) {
-		s.t.Errorf("exit code %d with the output %q", j.Code(), &j.Out)
-	}
+	text, err := os.ReadFile(filepath.Join(s.home, "thesis/text"))
+	check.That(s.t, string(text) == "years of work\n", "the user's file is %.40q: %v", text, err)
+	now := names(filepath.Join(s.home, "thesis"))
+	check.That(s.t, now == beside, "the user's folder had %s and has %s", beside, now)
+	check.Error(os.Lstat(filepath.Join(s.home, "ran-a-foreign-program"))).Any(s.t, "another program was run")
+	ran := j.Out.String() == "ran\n"
+	check.That(s.t, ran == (j.Code() == 0), "exit code %d with the output %q", j.Code(), &j.Out)
 	return strings.Count(j.Err.String(), "uploaded gorun to"), j
 }
 
@@ -82,9 +74,8 @@ func names(dir string) string {
 func TestChangedCacheNeverRuns(t *testing.T) {
 	t.Parallel()
 	s := newStock(t, lab.Specs(1)...)
-	if n, _ := s.job(0); n != 1 {
-		t.Errorf("the first job has sent gorun %d times", n)
-	}
+	n, _ := s.job(0)
+	check.That(t, n == 1, "the first job has sent gorun %d times", n)
 	file := filepath.Join(s.dir, "gorun")
 	const thesis = "../../../thesis" // as the host sees it, too
 	for name, harm := range map[string]func() error{
@@ -122,13 +113,11 @@ func TestChangedCacheNeverRuns(t *testing.T) {
 	} {
 		s.must(harm())
 		for again, want := range []int{1, 0} {
-			if n, j := s.job(0); n != want {
-				t.Errorf("%s: job %d has sent gorun %d times, want %d: %s", name, again, n, want, &j.Err)
-			}
+			n, j := s.job(0)
+			check.That(t, n == want, "%s: job %d has sent gorun %d times, want %d: %s", name, again, n, want, &j.Err)
 		}
-		if text, err := os.ReadFile(file); err != nil || !bytes.Equal(text, s.sent) {
-			t.Errorf("%s: the file is not what was sent (%v)", name, err)
-		}
+		text, err := os.ReadFile(file)
+		check.That(t, err == nil && bytes.Equal(text, s.sent), "%s: the file is not what was sent (%v)", name, err)
 	}
 	// The file is intact and only has a new time: it is not sent again.
 	s.must(os.Chtimes(file, time.Now(), time.Now()))
@@ -203,8 +192,7 @@ func clutter(rnd *rand.Rand, path string) string {
 		err = os.Symlink(up+"thesis", path)
 	case 7:
 		what = "a folder"
-		err = errors.Join(os.Mkdir(path, 0o700),
-			os.WriteFile(filepath.Join(path, "keep"), []byte("mine"), 0o600))
+		err = errors.Join(os.Mkdir(path, 0o700), os.WriteFile(filepath.Join(path, "keep"), []byte("mine"), 0o600))
 	case 8:
 		what = "a pipe"
 		err = syscall.Mkfifo(path, 0o700)

@@ -25,9 +25,8 @@ func (b *harness) on(host, script string) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	if out, err := b.c.On(ctx, host, "sh", "-c", script).CombinedOutput(); err != nil {
-		b.t.Fatalf("%s on %s: %v: %s", script, host, err, out)
-	}
+	out, err := b.c.On(ctx, host, "sh", "-c", script).CombinedOutput()
+	must.That(b.t, err == nil, "%s on %s: %v: %s", script, host, err, out)
 }
 
 // lingering is how long agents of healthy hosts may remain. Goal: 1 s.
@@ -40,9 +39,8 @@ func (b *harness) refused(j *Job, w *Watch, limit, clean time.Duration, says ...
 	began := time.Now()
 	<-j.Ended()
 	b.judge(w, j, j.at, Expect{Codes: []int{125}, End: 2 * time.Second, Clean: clean})
-	if took := j.at.Sub(began); took > limit {
-		b.t.Errorf("took %v, want %v at most", took, limit)
-	}
+	took := j.at.Sub(began)
+	check.That(b.t, took <= limit, "took %v, want %v at most", took, limit)
 	for _, word := range says {
 		check.That(b.t, regexp.MustCompile(word).MatchString(j.Err.String()),
 			"stderr does not match %q: %s", word, &j.Err)
@@ -62,8 +60,7 @@ func TestUnreachableHostsAreNamedInTime(t *testing.T) {
 	// f0 has no name server; the one that hangs is f2.
 	resolv := filepath.Join(b.c.Dir, "resolv.conf")
 	b.must(os.WriteFile(resolv, []byte("nameserver "+b.c.Host("f2").Addr+"\n"), 0o644))
-	must.Run(t, b.c.Command(t.Context(), "mount", "--bind", resolv,
-		"/etc/resolv.conf"))
+	must.Run(t, b.c.Command(t.Context(), "mount", "--bind", resolv, "/etc/resolv.conf"))
 	silent := `f2 \(10\.77\.[0-9.]+:22\): cannot be reached: no answer in time|f2: cannot be reached: no answer in time`
 	unreachable := `f3: cannot be reached: .*no route to host`
 	refused := `f4: connection refused`
@@ -103,9 +100,8 @@ func noName(b *harness) {
 	b.on("f1", "true")
 	j, w := b.gorun("-H", "f1,bogus.invalid", "--start-timeout", "30", "echo", "ran")
 	b.refused(j, w, 10*time.Second, lingering, `bogus\.invalid: `)
-	if n := strings.Count(strings.SplitN(j.Err.String(), "\n", 2)[0], "bogus.invalid:"); n != 1 {
-		b.t.Errorf("the host is named %d times: %s", n, &j.Err)
-	}
+	n := strings.Count(strings.SplitN(j.Err.String(), "\n", 2)[0], "bogus.invalid:")
+	check.That(b.t, n == 1, "the host is named %d times: %s", n, &j.Err)
 }
 
 // D3: 50 jobs add five hosts to known_hosts at once, and the file has each of them once.
@@ -121,9 +117,8 @@ func TestConcurrentAcceptNewKeepsKnownHosts(t *testing.T) {
 		jobs = append(jobs, j)
 	}
 	for _, j := range jobs {
-		if <-j.Ended(); j.code != 0 {
-			t.Fatalf("exit code %d: %s", j.code, &j.Err)
-		}
+		<-j.Ended()
+		must.That(t, j.code == 0, "exit code %d: %s", j.code, &j.Err)
 	}
 	got, _ := os.ReadFile(b.c.KnownHosts)
 	for line := range strings.Lines(string(want)) {
@@ -221,9 +216,8 @@ func TestLoginShellsThatPrintSleepOrRead(t *testing.T) {
 		host("reader", "cat")))
 	j, w := b.gorun("--prefix", "none", "-H", "f1,text,binary", "echo", "ran")
 	b.judge(w, j, time.Now(), Expect{Codes: []int{0}, End: 20 * time.Second, Clean: 20 * time.Second})
-	if n := strings.Count(j.Out.String(), "ran\n"); n != 3 || len(j.Out.String()) != 12 {
-		t.Errorf("%q", &j.Out)
-	}
+	n := strings.Count(j.Out.String(), "ran\n")
+	check.That(t, n == 3 && len(j.Out.String()) == 12, "%q", &j.Out)
 	j, w = b.gorun("-H", "f1,mebibyte,endless,asleep,reader", "echo", "ran")
 	const asleep = 15 * time.Second // what a start file runs before the agent is nobody's to end
 	b.refused(j, w, 15*time.Second, asleep,
@@ -248,9 +242,8 @@ func TestConcurrentUploadsAreComplete(t *testing.T) {
 		jobs = append(jobs, j)
 	}
 	for _, j := range jobs {
-		if <-j.Ended(); j.code != 0 {
-			t.Errorf("exit code %d: %s", j.code, &j.Err)
-		}
+		<-j.Ended()
+		check.That(t, j.code == 0, "exit code %d: %s", j.code, &j.Err)
 	}
 	sent := must.Get(os.ReadFile(binary("gorun")))(t)
 	found, _ := filepath.Glob(filepath.Join(b.c.Host("f1").Home, ".cache/gorun/*/gorun"))

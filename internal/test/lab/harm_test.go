@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -57,50 +58,34 @@ func TestHarmToANetwork(t *testing.T) {
 	}
 	s := openSession(t, c, "f1")
 	must(c.Drop(ctx, "f1", "f0"))
-	if !s.hears("there", 10*time.Second) {
-		t.Error("what f0 sends to f1 is lost, where only the other way is cut")
-	}
+	check.That(t, s.hears("there", 10*time.Second), "what f0 sends to f1 is lost, where only the other way is cut")
 	must(c.Undrop(ctx, "f1", "f0"))
 	must(c.Drop(ctx, "f0", "f1"))
-	if s.hears("lost", 400*time.Millisecond) {
-		t.Error("what f0 sends to f1 arrives, though that way is cut")
-	}
+	check.That(t, !s.hears("lost", 400*time.Millisecond), "what f0 sends to f1 arrives, though that way is cut")
 	must(c.Undrop(ctx, "f0", "f1"))
-	if !s.hears("again", 20*time.Second) {
-		t.Error("what f0 sends to f1 is lost, though nothing is cut any more")
-	}
+	check.That(t, s.hears("again", 20*time.Second), "what f0 sends to f1 is lost, though nothing is cut any more")
 	must(c.Cut(ctx, "f1"))
-	if s.hears("cut off", 400*time.Millisecond) {
-		t.Error("f1 can be reached while it is cut off")
-	}
+	check.That(t, !s.hears("cut off", 400*time.Millisecond), "f1 can be reached while it is cut off")
 	ssh(t, c, "f2", "true")
 	must(c.Restore(ctx, "f1"))
-	if !s.hears("restored", 20*time.Second) {
-		t.Error("f1 cannot be reached, though it is no longer cut off")
-	}
+	check.That(t, s.hears("restored", 20*time.Second), "f1 cannot be reached, though it is no longer cut off")
 	must(c.Part(ctx, "f1", "f2"))
 	ping := func() error { // by sshd's greeting
 		return c.On(ctx, "f2", "timeout", "1", "bash", "-c", "read -r -n 3 <>/dev/tcp/"+c.Host("f1").Addr+"/22").Run()
 	}
-	if ping() == nil || !s.hears("both", time.Second) {
-		t.Error("f1 and f2 reach each other, or f0 no longer reaches f1")
-	}
+	check.That(t, ping() != nil && s.hears("both", time.Second),
+		"f1 and f2 reach each other, or f0 no longer reaches f1")
 	must(c.Unpart(ctx, "f1", "f2"))
 	if err := ping(); err != nil {
 		t.Error("f1 and f2 do not reach each other again:", err)
 	}
 	must(c.Garble(ctx, "f1", 99))
-	if s.hears("garbled", 300*time.Millisecond) {
-		t.Error("what is damaged on its way to f1 is taken")
-	}
+	check.That(t, !s.hears("garbled", 300*time.Millisecond), "what is damaged on its way to f1 is taken")
 	must(c.Ungarble(ctx, "f1"))
-	if !s.hears("whole", 20*time.Second) {
-		t.Error("what is damaged no more is not taken")
-	}
+	check.That(t, s.hears("whole", 20*time.Second), "what is damaged no more is not taken")
 	must(c.Narrow(ctx, "f1", 64))
-	if !s.hears("narrow", 10*time.Second) || s.hears(strings.Repeat("x", 40_000), 500*time.Millisecond) {
-		t.Error("40 kB should take longer than 0.5 s at 64 kbit/s, and few bytes should pass")
-	}
+	check.That(t, s.hears("narrow", 10*time.Second) && !s.hears(strings.Repeat("x", 40_000), 500*time.Millisecond),
+		"40 kB should take longer than 0.5 s at 64 kbit/s, and few bytes should pass")
 	must(c.Widen(ctx, "f1"))
 	must(c.Reset(ctx, "f0", "f1"))
 	select {
@@ -116,10 +101,7 @@ func TestSmallDisk(t *testing.T) {
 	must.OK(t, os.Mkdir(dir, 0o755))
 	must.OK(t, c.Disk(t.Context(), "f1", dir, 16))
 	fill := "head -c %d /dev/zero >" + dir + "/file"
-	if out := ssh(t, c, "f1", fmt.Sprintf(fill, 16<<10)); out != "" {
-		t.Error(out)
-	}
-	if out := ssh(t, c, "f1", fmt.Sprintf(fill, 16<<10+1)+" 2>&1 || echo full"); !strings.HasSuffix(out, "full") {
-		t.Errorf("17 KiB fit: %q", out)
-	}
+	check.Equal(t, ssh(t, c, "f1", fmt.Sprintf(fill, 16<<10)), "")
+	out := ssh(t, c, "f1", fmt.Sprintf(fill, 16<<10+1)+" 2>&1 || echo full")
+	check.That(t, strings.HasSuffix(out, "full"), "17 KiB fit: %q", out)
 }

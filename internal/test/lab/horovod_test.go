@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gorun/gorun/internal/test/check"
 )
 
 // The reason of a skip names what is missing and who brings it.
@@ -13,12 +15,9 @@ func TestMissingFilesOfHorovodAreNamed(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", cache)
 	const path = "test/integration/elastic_common.py"
 	_, err := FetchedHorovodSource(path)
-	if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), ".ci/horovod fetches it") {
-		t.Errorf("a file: %v", err)
-	}
-	if _, err := builtHorovod(); err == nil || !strings.Contains(err.Error(), ".ci/horovod builds it") {
-		t.Errorf("the wheel: %v", err)
-	}
+	check.That(t, err != nil && strings.Contains(err.Error(), path) &&
+		strings.Contains(err.Error(), ".ci/horovod fetches it"), "a file: %v", err)
+	check.Error(builtHorovod()).Says(t, ".ci/horovod builds it", "the wheel")
 	want := filepath.Join(cache, "gorun-ci/torch-2.1/horovod-0.28.1", path)
 	if err := os.MkdirAll(filepath.Dir(want), 0o755); err != nil {
 		t.Fatal(err)
@@ -26,7 +25,6 @@ func TestMissingFilesOfHorovodAreNamed(t *testing.T) {
 	if err := os.WriteFile(want, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := FetchedHorovodSource(path); got != want || err != nil {
-		t.Errorf("%q, %v", got, err)
-	}
+	got, err := FetchedHorovodSource(path)
+	check.That(t, got == want && err == nil, "%q, %v", got, err)
 }

@@ -51,12 +51,10 @@ func TestLoopbackCloseLeavesNothing(t *testing.T) {
 // assertGone fails when a process with the mark or the directory is left.
 func assertGone(t *testing.T, dir, mark string) {
 	t.Helper()
-	if pids := lab.Processes(mark); len(pids) > 0 {
-		t.Errorf("processes left that carry %s: %v", mark, pids)
-	}
-	if _, err := os.Stat(dir); !os.IsNotExist(err) {
-		t.Errorf("%s is left: %v", dir, err)
-	}
+	pids := lab.Processes(mark)
+	check.That(t, len(pids) == 0, "processes left that carry %s: %v", mark, pids)
+	_, err := os.Stat(dir)
+	check.That(t, os.IsNotExist(err), "%s is left: %v", dir, err)
 }
 
 func TestSkipFailsInCI(t *testing.T) {
@@ -67,8 +65,7 @@ func TestSkipFailsInCI(t *testing.T) {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestSkipFailsInCI$")
 		cmd.Env = append(os.Environ(), "GORUN_LAB_SKIP=1", "CI="+ci)
 		out, err := cmd.CombinedOutput()
-		if failed := err != nil; failed != (want == "FAIL") {
-			t.Errorf("with CI=%q: %v: %s", ci, err, out)
-		}
+		failed := err != nil
+		check.That(t, failed == (want == "FAIL"), "with CI=%q: %v: %s", ci, err, out)
 	}
 }

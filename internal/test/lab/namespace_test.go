@@ -27,9 +27,8 @@ func TestNamespaceHostsAreApart(t *testing.T) {
 		lab.Spec{Files: map[string]string{"note": "two\n"}, Env: []string{"PATH=/opt/x:/usr/bin:/bin"}},
 		lab.Spec{Home: "f1", Boot: "af15ee27-21c5-47e2-b7d5-ad6ad6bb6b3a"},
 	)
-	if during := machine(t); !slices.Equal(before, during) {
-		t.Errorf("links of the machine changed:\n%v\n%v", before, during)
-	}
+	during := machine(t)
+	check.That(t, slices.Equal(before, during), "links of the machine changed:\n%v\n%v", before, during)
 	for _, test := range []struct{ host, command, want string }{
 		{"f1", "hostname", "f1"},
 		{"f2", "hostname", "f2"},
@@ -95,9 +94,8 @@ func TestCommandSignalsReachTheProgram(t *testing.T) {
 	out.Read(make([]byte, 2))
 	cmd.Process.Signal(syscall.SIGTERM)
 	cmd.Wait()
-	if code := cmd.ProcessState.ExitCode(); code != 7 {
-		t.Errorf("exit code %d, want the program's own 7", code)
-	}
+	code := cmd.ProcessState.ExitCode()
+	check.That(t, code == 7, "exit code %d, want the program's own 7", code)
 }
 
 func TestNamespacesCloseLeavesNothing(t *testing.T) {
@@ -118,7 +116,6 @@ func TestNamespacesCloseLeavesNothing(t *testing.T) {
 	must.OK(t, c.Close())
 	assertGone(t, c.Dir, mark)
 	assertGone(t, c.Dir, c.Dir)
-	if after := machine(t); !slices.Equal(before, after) {
-		t.Errorf("links of the machine changed:\n%v\n%v", before, after)
-	}
+	after := machine(t)
+	check.That(t, slices.Equal(before, after), "links of the machine changed:\n%v\n%v", before, after)
 }

@@ -30,9 +30,8 @@ func TestSlurmRunsAStepOnEveryNodeAndEnds(t *testing.T) {
 	out, err := cmd.CombinedOutput()
 	got := strings.Fields(string(out))
 	slices.Sort(got)
-	if want := []string{"n1", "n1", "n1", "n2", "n3"}; err != nil || !slices.Equal(got, want) {
-		t.Errorf("%q, %v", out, err)
-	}
+	want := []string{"n1", "n1", "n1", "n2", "n3"}
+	check.That(t, err == nil && slices.Equal(got, want), "%q, %v", out, err)
 	// An abandoned job ends with the cluster.
 	cmd = s.Command(t.Context(), "sbatch", "-N2", "-o", s.Dir+"/out", "--wrap", "srun sh -c 'echo up; exec sleep 1000'")
 	cmd.Env = append(cmd.Env, mark)
@@ -47,10 +46,7 @@ func TestSlurmRunsAStepOnEveryNodeAndEnds(t *testing.T) {
 		time.Sleep(5 * time.Millisecond)
 	}
 	check.OK(t, s.Close())
-	if left := append(lab.Processes(mark), lab.Processes(s.Dir)...); len(left) > 0 {
-		t.Errorf("left: %v", left)
-	}
-	if _, err := os.Stat(s.Dir); err == nil {
-		t.Errorf("%s is still there", s.Dir)
-	}
+	left := append(lab.Processes(mark), lab.Processes(s.Dir)...)
+	check.That(t, len(left) == 0, "left: %v", left)
+	check.Error(os.Stat(s.Dir)).Any(t, s.Dir, "is still there")
 }

@@ -4,12 +4,12 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/gorun/gorun/internal/test/check"
 )
 
 func TestMissingSSHDSaysWhatToInstall(t *testing.T) {
 	_, err := findProgram("sshd-that-is-not-there", "/nonexistent/sshd")
 	var missing *MissingError
-	if !errors.As(err, &missing) || !strings.Contains(err.Error(), "install openssh-server") {
-		t.Errorf("got %v", err)
-	}
+	check.That(t, errors.As(err, &missing) && strings.Contains(err.Error(), "install openssh-server"), "got %v", err)
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/test/documents"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // listeners says, for each file of the product that opens a port or a socket for others or serves
@@ -115,9 +116,7 @@ func TestEveryListenerHasARow(t *testing.T) {
 			t.Errorf("%s opens a door, and docs/security.md has no row for %s", name, in)
 		}
 	}
-	if len(opens) < 10 {
-		t.Fatalf("only %d files open doors", len(opens))
-	}
+	must.That(t, len(opens) >= 10, "only %d files open doors", len(opens))
 }
 
 // openers returns the files of the product that match, each with a line that does.

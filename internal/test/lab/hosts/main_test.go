@@ -47,12 +47,10 @@ func TestRunsCommandWithHosts(t *testing.T) {
 		"%v, want the command's exit code 9: %s", err, stderr.String())
 	word, config, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
 	check.That(t, word == "hello", "stdout is %q", out)
-	if !strings.HasPrefix(stderr.String(), "hosts: hosts up: f1=127.") || strings.Count(stderr.String(), "\n") != 1 {
-		t.Errorf("stderr is %q", stderr.String())
-	}
-	if _, err := os.Stat(config); !os.IsNotExist(err) {
-		t.Errorf("%s is left", config)
-	}
+	check.That(t, strings.HasPrefix(stderr.String(), "hosts: hosts up: f1=127.") &&
+		strings.Count(stderr.String(), "\n") == 1, "stderr is %q", stderr.String())
+	_, err = os.Stat(config)
+	check.That(t, os.IsNotExist(err), "%s is left", config)
 }
 
 func TestPassesSignalsOn(t *testing.T) {
@@ -62,9 +60,8 @@ func TestPassesSignalsOn(t *testing.T) {
 		cmd := hosts(t, "-n", "1", "--", "sh", "-c",
 			"trap 'exit 7' TERM; trap 'exit 8' INT; echo up; while :; do sleep 0.01; done")
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // no terminal sends what we send
-		if _, err := lab.Start(t, cmd).Line(); err != nil {
-			t.Error(err)
-		}
+		_, err := lab.Start(t, cmd).Line()
+		check.OK(t, err)
 		cmd.Process.Signal(sig)
 		cmd.Wait()
 		check.Equal(t, cmd.ProcessState.ExitCode(), want, "after", sig, "exit code")
@@ -81,7 +78,6 @@ func TestUsage(t *testing.T) {
 	}
 	needHosts(t)
 	cmd := hosts(t, "--", "/nonexistent/program")
-	if out, _ := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != exitNotFound {
-		t.Errorf("exit code %d: %s", cmd.ProcessState.ExitCode(), out)
-	}
+	out, _ := cmd.CombinedOutput()
+	check.That(t, cmd.ProcessState.ExitCode() == exitNotFound, "exit code %d: %s", cmd.ProcessState.ExitCode(), out)
 }
