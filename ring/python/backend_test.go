@@ -59,8 +59,7 @@ func TestBackendRankDies(t *testing.T) {
 func TestPyTorchDDPExample(t *testing.T) {
 	needs(t, "torch")
 	c := lab.MustNamespaces(t, lab.Specs(2)...)
-	example, err := filepath.Abs("../../examples/pytorch_ddp.py")
-	must.OK(t, err)
+	example := must.Get(filepath.Abs("../../examples/pytorch_ddp.py"))(t)
 	losses := map[string]float64{}
 	for _, backend := range []string{"gorun", "gloo"} {
 		out := strings.Join(succeed(t, c, "-np", "4", "-H", "f1:2,f2:2", "--prefix", "none", interpreter, example,

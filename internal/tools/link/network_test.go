@@ -57,8 +57,7 @@ func newHosts(t *testing.T, n int) (*link.Network, []*host) {
 	if _, err := os.Stat("/dev/net/tun"); err != nil {
 		lab.Skip(t, err.Error())
 	}
-	network, err := link.New(1)
-	must.OK(t, err)
+	network := must.Get(link.New(1))(t)
 	t.Cleanup(func() { check.OK(t, network.Close()) })
 	var hosts []*host
 	for i := range n {
