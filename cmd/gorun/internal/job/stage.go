@@ -49,12 +49,14 @@ func stagedFolder(o *settings.Options, leaves bool) (*launcher.WorkDir, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !leaves && !strings.Contains(o.Stage, wire.Arch) {
+	if !strings.Contains(o.Stage, wire.Arch) {
 		info, err := os.Stat(dir)
 		if err == nil && !info.IsDir() {
 			err = syscall.ENOTDIR
 		}
-		return nil, stageError(o.Stage, err)
+		if err != nil || !leaves {
+			return nil, stageError(o.Stage, err)
+		}
 	}
 	files := workdir.DefaultFiles
 	bytes := int64(workdir.DefaultBytes)
