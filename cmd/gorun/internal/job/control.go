@@ -108,10 +108,13 @@ func describeJob(r *run) control.Job {
 	return j
 }
 
-// firstArgv returns the words of the first program.
+// firstArgv returns the words of the first program, or those of this gorun if it is the program.
 func firstArgv(programs []launcher.Program) []string {
 	if len(programs) == 0 {
 		return nil
+	}
+	if programs[0].Argv[0] == "/proc/self/exe" {
+		return slices.Concat([]string{"gorun"}, os.Args[1:])
 	}
 	return programs[0].Argv
 }
