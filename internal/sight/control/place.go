@@ -55,8 +55,8 @@ func (p Place) folders() (all []string) {
 	return all
 }
 
-// entries lists a folder of sockets. It has none where no job of this user could have made one:
-// where it is missing or another user's, as that of XDG_RUNTIME_DIR is after su.
+// entries lists a folder of sockets by name. It has none where no job of this user could have made
+// one: where it is missing or another user's, as that of XDG_RUNTIME_DIR is after su.
 func entries(path string) ([]fs.DirEntry, error) {
 	dir, err := trust.OpenDir(path, false)
 	if foreign := new(*trust.Error); errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) ||
@@ -67,7 +67,7 @@ func entries(path string) ([]fs.DirEntry, error) {
 		return nil, err
 	}
 	defer dir.Close()
-	return dir.ReadDir(-1)
+	return os.ReadDir(entry(dir, "."))
 }
 
 var errNoFolder = errors.New("neither XDG_RUNTIME_DIR nor HOME names a folder")
