@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/command"
@@ -171,7 +172,10 @@ func TestFileOfAnotherUsersFileSystemIsNotTheCopy(t *testing.T) {
 		return strings.Contains(out.String(), "ready")
 	})
 	must.Equal(t, asOn(t, c, victim, `stat -c '%u %a' "$1" && cat "$1"`, shown), "65534 500\nsecret\n")
-	command.Start(t, c, "cp", filepath.Join(c.Dir, "file"), "f1:"+filepath.Dir(shown)).Want(1, "replace "+shown)
+	r := command.Start(t, c, "cp", filepath.Join(c.Dir, "file"), "f1:"+filepath.Dir(shown))
+	code := r.Wait()
+	r.NothingLeft(10 * time.Second) // the agent that fails ends by itself
+	must.That(t, code == 1 && strings.Contains(r.Err.String(), "replace "+shown), "exit code %d: %s", code, &r.Err)
 }
 
 // Configuration, programs beside gorun and output folders that another user's process shows as the
