@@ -54,6 +54,15 @@ func TestRunWithHostileRank(t *testing.T) {
 	}
 }
 
+// A rank takes modules from the current directory only if its caller does.
+func TestRunTakesNoModulesOfOthers(t *testing.T) {
+	needs(t, "pickle")
+	cmd := exec.CommandContext(t.Context(), interpreter, script(t, "run_here.py"))
+	cmd.Env = append(os.Environ(), "GORUN_PROGRAM="+filepath.Join(os.Getenv("GORUN_TEST_BIN"), "gorun"))
+	out, err := cmd.CombinedOutput()
+	check.That(t, err == nil && string(out) == "all right\n", "%v\n%s", err, out)
+}
+
 // Results are of many types, and reading them runs no code.
 func TestRunData(t *testing.T) {
 	needs(t, "numpy")

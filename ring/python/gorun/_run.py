@@ -18,6 +18,8 @@ from . import _checkout, _data, errors
 
 RESULTS = ("data", "pickle")  # how results travel; the first line of a rank's standard input names one
 TEXT_SIZE = 64 << 10  # of an error, at most
+# Begins a rank. With -c, as with -m, Python would look for every module in the current directory first, where anyone may have put some.
+_START = "import sys; sys.path[0] == '' and sys.path.pop(0); from gorun import _task; sys.exit(_task.main())"
 
 
 class JobError(errors.GorunError):
@@ -62,7 +64,8 @@ def run(
     np, hosts and hostfile are those of gorun's command line, options its other flags; env are more variables for the
     ranks, timeout is in seconds. func and what it works on are pickled, by cloudpickle if that is installed: then it may be
     a lambda or stand in a notebook. The hosts need the same Python (this one's path, or that of python) with the
-    modules that func uses and this package. What the ranks print appears as that of gorun does.
+    modules that func uses and this package. Ranks look for modules in the current directory if this program does. What they print
+    appears as that of gorun does.
 
     Results are data: None, numbers, texts, bytes, lists, tuples, dicts and sets of those, NumPy arrays, and tensors, which return on
     the CPU. Reading them runs no code of the ranks. With results="pickle" they may be anything that pickle takes, and every host
@@ -72,7 +75,7 @@ def run(
     """
     if results not in RESULTS:
         raise errors.InvalidError("gorun: results=%r: it is one of %s" % (results, ", ".join(map(repr, RESULTS))))
-    payload = results.encode() + b"\n" + _pickle((func, tuple(args), dict(kwargs or {})))
+    payload = b"%s\n%s\n" % (results.encode(), b"here" if _imports_here() else b"") + _pickle((func, tuple(args), dict(kwargs or {})))
     words = [find_gorun(), "--stdin", "all"]
     for flag, value in (("-np", np), ("-H", hosts), ("--hostfile", hostfile), ("--timeout", timeout and "%gs" % timeout)):
         if value is not None:
@@ -80,9 +83,15 @@ def run(
     for name in sorted(env or {}):
         words += ["-x", name]  # its value is not for the list of processes
     with tempfile.TemporaryDirectory(prefix="gorun-") as folder:
-        words += [*options, "--result-dir", folder, python or sys.executable, "-m", "gorun._task"]
+        words += [*options, "--result-dir", folder, python or sys.executable, "-c", _START]
         code = _launch(words, {**os.environ, **(env or {})}, payload)
         return _results(Path(folder), code, results)
+
+
+def _imports_here() -> bool:
+    """Whether this program looks for modules in the current directory."""
+    here = os.path.realpath(os.curdir)
+    return any(isinstance(path, str) and os.path.realpath(path or os.curdir) == here for path in sys.path)
 
 
 def _pickle(task: Tuple[Any, ...]) -> bytes:

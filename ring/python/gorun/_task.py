@@ -1,4 +1,4 @@
-"""A rank of gorun.run(): python -m gorun._task, with the function on standard input and its outcome on a descriptor of gorun's."""
+"""A rank of gorun.run(), with the function on standard input and its outcome on a descriptor of gorun's."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ def main() -> int:
     if results not in RESULTS:
         print("gorun._task is a part of gorun.run(), and no program of its own", file=sys.stderr)
         return 2
+    if sys.stdin.buffer.readline() == b"here\n":
+        sys.path.insert(0, os.getcwd())
     descriptor = os.environ.pop("GORUN_RESULT_FD", "")
     if not descriptor:
         print("gorun: this rank has no descriptor for its result: containers other than Singularity and Apptainer pass none on", file=sys.stderr)
