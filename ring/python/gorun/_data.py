@@ -17,6 +17,7 @@ from ._arrays import DataError
 
 MAGIC = b"gorun data 1\n"
 DEPTH = 100  # of values in values, at most
+_ALIKE = 100  # keys of a dict or set with one hash, at most
 
 _SMALL = range(-(2**63), 2**64)  # larger numbers are in hex, which takes no quadratic time
 _SMALL_DIGITS = 20
@@ -129,12 +130,28 @@ def _decode(value: Any, blobs: _Blobs, depth: int) -> Any:
     return _DECODERS[kind](inside, blobs, depth - 1)
 
 
+def _tuple(inside: Any, blobs: _Blobs, depth: int) -> Any:
+    return tuple(_decode(v, blobs, depth) for v in _checked(inside, list))
+
+
 def _items(make: Callable[[List[Any]], Any]) -> Callable[[Any, _Blobs, int], Any]:
-    return lambda inside, blobs, depth: make([_decode(v, blobs, depth) for v in _checked(inside, list)])
+    return lambda inside, blobs, depth: make(spread([_decode(v, blobs, depth) for v in _checked(inside, list)]))
 
 
 def _pairs(make: Callable[..., Any]) -> Callable[[Any, _Blobs, int], Any]:
-    return lambda inside, blobs, depth: make([(_decode(k, blobs, depth), _decode(v, blobs, depth)) for k, v in _checked(inside, list)])
+    def pairs(inside: Any, blobs: _Blobs, depth: int) -> Any:
+        all_pairs = [(_decode(k, blobs, depth), _decode(v, blobs, depth)) for k, v in _checked(inside, list)]
+        spread([k for k, _ in all_pairs])
+        return make(all_pairs)
+
+    return pairs
+
+
+def spread(keys: List[Any]) -> List[Any]:
+    """The keys, if few of them have one hash. Others are a DataError: a dict of n such keys takes n² steps, which nothing interrupts."""
+    if len(keys) > _ALIKE and max(collections.Counter(map(hash, keys)).values()) > _ALIKE:
+        raise DataError("more than %d keys have one hash" % _ALIKE)
+    return keys
 
 
 def _complex(inside: Any, blobs: _Blobs, depth: int) -> complex:
@@ -163,7 +180,7 @@ _DECODERS: Dict[str, Callable[[Any, _Blobs, int], Any]] = {
     "float": lambda inside, blobs, depth: {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}[_checked(inside, str)],
     "complex": _complex,
     "bytes": lambda inside, blobs, depth: bytes(blobs.take(inside)),
-    "tuple": _items(tuple),
+    "tuple": _tuple,
     "set": _items(set),
     "frozenset": _items(frozenset),
     "dict": _pairs(dict),

@@ -140,6 +140,11 @@ malformed(message('{"array":["|b1",[2],2]}', b"\1\2"))
 malformed(message('{"tensor":["bool",[2],2]}', b"\1\2"))
 malformed(message('{"array":["<U1",[1],4]}', b"\0\0\x11\0"))
 malformed(message('"\u2713"'))
+alike = [n * (2**61 - 1) for n in range(101)]  # Python gives all the hash 0
+for value in (set(alike), frozenset(alike), dict.fromkeys(alike), {(n, 0) for n in alike}):
+    malformed(_data.dump([value]))
+same(_data.load(_data.dump(set(alike[1:]))), set(alike[1:]))
+same(_data.load(_data.dump(tuple(alike))), tuple(alike))
 
 dice = random.Random(1)
 seeds = [_data.dump(v) for v in (plain[:10], arrays, tensors, {"a": (1, [b"x", {2.5}]), "b": np.float32(1)})]

@@ -67,6 +67,7 @@ ATTACKS = {
     "sends no end of brackets": (lambda task: say(text(b"[" * 500000)), "nested too deep"),
     "sends a large length": (lambda task: say(text(b"[]", 2**64 - 1)), "it ends too early"),
     "sends a large array": (lambda task: say(text(b'{"tuple":["value",{"array":["<i8",[1000000000000],0]}]}')), "are no array of the shape"),
+    "sends keys of one hash": (lambda task: say(outcome("value", {n * (2**61 - 1) for n in range(101)})), "more than 100 keys have one hash"),
     "sends a large number": (lambda task: say(text(b"9" * 900000)), "a number has 900000 digits"),
     "sends too much": (lambda task: say(b"x" * (2 << 20)), "it is lost"),
     "sends no outcome": (lambda task: say(outcome("else", 1)), "no outcome of a function"),

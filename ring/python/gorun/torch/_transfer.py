@@ -156,6 +156,7 @@ def _put_together(parts: Any, make: Any) -> Any:
     if kind == "tensor":
         return make(inside, parts[2])
     if kind == "dict":
+        _data.spread([k for k, _ in inside])
         return {k: _put_together(v, make) for k, v in inside}
     if kind in ("list", "tuple"):
         return (tuple if kind == "tuple" else list)(_put_together(v, make) for v in inside)
