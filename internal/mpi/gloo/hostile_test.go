@@ -52,6 +52,19 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+func TestPagesOfTheWebAreRefused(t *testing.T) {
+	for fields, want := range map[string]bool{
+		"": true, "Host: 127.0.0.1": true, "Host: 127.0.0.1:4711\r\nUser-Agent: Python-urllib/3.11": true,
+		"Host: rebound.example": false, "host:rebound.example:4711": false, "Host: 10.0.0.1": false,
+		"Host: 127.0.0.1:4711\r\nSec-Fetch-Site: cross-site":     false,
+		"Host: 127.0.0.1:4711\r\nReferer: https://evil.example/": false,
+		"Host: 127.0.0.1:4711\r\nORIGIN: null":                   false,
+	} {
+		_, err := parseHead("GET /rank_and_size/f1:0 HTTP/1.1\r\n" + fields)
+		check.Equal(t, err == nil, want, fields)
+	}
+}
+
 func FuzzHead(f *testing.F) {
 	f.Add("GET /global/0 HTTP/1.1\r\nHost: a\r\nContent-Length: 0")
 	f.Add("PUT /a/b HTTP/1.1\r\nContent-Length: 99999999999999999999")

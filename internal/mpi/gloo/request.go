@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"net"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -57,13 +59,32 @@ func parseHead(head string) (r request, err error) {
 	r.key = key
 	for field := range strings.SplitSeq(fields, "\r\n") {
 		name, value, _ := strings.Cut(field, ":")
-		if strings.EqualFold(name, "Content-Length") {
-			if r.length, err = strconv.Atoi(strings.TrimSpace(value)); err != nil || r.length < 0 {
+		value = strings.TrimSpace(value)
+		switch strings.ToLower(name) {
+		case "content-length":
+			if r.length, err = strconv.Atoi(value); err != nil || r.length < 0 {
 				return r, errHead
 			}
+		case "host":
+			if !onLoopback(value) {
+				return r, errHead
+			}
+		case "origin", "referer", "sec-fetch-site":
+			return r, errHead
 		}
 	}
 	return r, nil
+}
+
+// onLoopback reports whether a Host header has an address of loopback, as Horovod's clients say. A
+// page of the web may have given its own name that address. Its requests come from the user's
+// browser, so the kernel says that they are the user's.
+func onLoopback(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	addr, err := netip.ParseAddr(host)
+	return err == nil && addr.IsLoopback()
 }
 
 // answer writes a response. The client needs this very spelling of Content-Length, takes 404 for an
