@@ -1,9 +1,11 @@
 package e2e
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -97,6 +99,15 @@ func TestDocumentsNameExistingTests(t *testing.T) {
 		for _, word := range regexp.MustCompile(`\b(?:Test|Fuzz|Benchmark)[A-Z]\w*`).FindAllString(documents.Text(t,
 			root, name), -1) {
 			check.That(t, have[word], "%s names %s, which is no test", name, word)
+		}
+		for _, bench := range regexp.MustCompile("-bench ('[^']*'|[A-Z][^ `]*)").FindAllStringSubmatch(documents.Text(t,
+			root, name), -1) {
+			pattern, _, _ := strings.Cut(strings.Trim(bench[1], "'"), "/")
+			matches := regexp.MustCompile(pattern).MatchString
+			found := slices.ContainsFunc(slices.Collect(maps.Keys(have)), func(test string) bool {
+				return strings.HasPrefix(test, "Benchmark") && matches(test)
+			})
+			check.That(t, found, "%s measures by -bench %s, which matches no benchmark", name, bench[1])
 		}
 	}
 }
