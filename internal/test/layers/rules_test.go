@@ -178,7 +178,7 @@ func layers() []layer {
 			"internal/sight/watch"},
 			why: "it is handed samples, and writes them"},
 		{folder: "internal/sight/watch/record", may: []string{"internal/files/trust", "internal/net/untrusted",
-			"internal/sight/watch"},
+			"internal/prose", "internal/sight/watch"},
 			why: "it is handed samples, and keeps them"},
 		{folder: "internal/sight/watch/straggler", may: []string{"internal/sight/watch"},
 			why: "it is handed samples, and finds ranks"},

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/files/trust"
+	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/sight/watch"
 )
 
@@ -165,7 +166,7 @@ func (r *Recorder) describe() error {
 	if err != nil {
 		return err
 	}
-	return trust.WriteFile(filepath.Join(r.dir, runFile), append(text, '\n'))
+	return trust.WriteFile(filepath.Join(r.dir, runFile), append(prose.PlainJSON(text), '\n'))
 }
 
 func (r *Recorder) fail(err error) {
@@ -288,6 +289,7 @@ func (r *Recorder) Event(e Event) {
 	defer r.mu.Unlock()
 	e.Stacks = strings.ToValidUTF8(e.Stacks[:min(len(e.Stacks), MaxStacks)], "")
 	line, err := json.Marshal(e)
+	line = prose.PlainJSON(line) // texts of hosts and ranks are in it
 	if err != nil || r.broken || r.eventBytes+int64(len(line)) > maxEvents {
 		return
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/sight/watch"
 	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
@@ -85,6 +86,19 @@ func TestRecordIsReadAgain(t *testing.T) {
 	got := all.Points[2]
 	check.That(t, reflect.DeepEqual(got, want), "got  %+v\nwant %+v", got, want)
 	check.Error(Create(dir, Run{}, nil)).Any(t, "a record is overwritten")
+}
+
+func TestRecordsShowNothingToATerminal(t *testing.T) {
+	const text = "a \u202e\u009b\x1b[2J \u200b"
+	r, dir := create(t, Run{Program: []string{text}, Size: 1})
+	r.Event(Event{What: "lost", Text: text, Stacks: text})
+	r.Close("g7k2", 3, text, []string{text})
+	for _, name := range []string{runFile, eventFile} {
+		file := string(must.Get(os.ReadFile(filepath.Join(dir, name)))(t))
+		check.Equal(t, prose.Plain(file), file, name)
+	}
+	all := must.Get(Read(dir))(t)
+	check.That(t, all.Run.Cause == text && all.Run.Last[0] == text && all.Events[0].Stacks == text, "%+v", all)
 }
 
 // A job of 64 ranks has at most 5 MB in its first hour, of the least regular numbers, of which the
