@@ -44,6 +44,19 @@ func checkListOfHosts(hosts string, argv []string) error {
 		"-H %s ends with a comma, and there is no program %s", hosts, argv[0])
 }
 
+// missingProgram is the error for a command line without a program, which its last flag may have
+// taken for its value.
+func missingProgram(typed []string) error {
+	const example = "for example: gorun -np 4 ./train; see gorun --help"
+	last := typed[max(0, len(typed)-2):]
+	if len(last) == 2 && strings.HasPrefix(last[0], "-") && !strings.HasPrefix(last[1], "-") {
+		if _, err := exec.LookPath(last[1]); err == nil {
+			return usage.Errorf(example, "no program given: %s took %s for its value", last[0], prose.Quoted(last[1]))
+		}
+	}
+	return usage.Errorf(example, "no program given")
+}
+
 // explainProgram adds a hint to a failed launch whose program is missing or not executable, guessed
 // from the program's name.
 func explainProgram(err error, program []string, o *settings.Options, commands []string) error {

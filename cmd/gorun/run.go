@@ -66,7 +66,7 @@ job, shows their output, and takes them all down when one fails.`,
 
 func (c *runCommand) Run(ctx context.Context) (code int, err error) {
 	if (len(c.args) == 0 || c.args[0] == "") && !c.o.EnvFlags && c.o.JobFile == "" {
-		return 0, usage.Errorf("for example: gorun -np 4 ./train; see gorun --help", "no program given")
+		return 0, missingProgram(c.argv[1:])
 	}
 	command, err := c.complete()
 	if err != nil {
