@@ -91,8 +91,11 @@ func programHint(program []string, missing bool, o *settings.Options, commands [
 	case isStart(name) && command != "":
 		return command
 	case assigned && isVariable(variable) && len(o.Exports) > 0:
-		return fmt.Sprintf("repeat -x for each variable: -x %s -x %s", prose.Quoted(o.Exports[len(o.Exports)-1]),
-			prose.Quoted(name))
+		last, _, valued := strings.Cut(o.Exports[len(o.Exports)-1], "=")
+		if last = prose.Quoted(last); valued {
+			last += "=..." // a file of settings may have set a secret
+		}
+		return fmt.Sprintf("repeat -x for each variable: -x %s -x %s", last, prose.Quoted(name))
 	case assigned && isVariable(variable):
 		return fmt.Sprintf("to send a variable, write -x %s before the program", prose.Quoted(name))
 	case strings.ContainsFunc(name, unicode.IsSpace) && strings.ContainsAny(name, "$&|;<>*?`"):

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -67,10 +68,10 @@ func IsVariable(name string) bool {
 func export(x string, names []string, values, forced map[string]string, env *Environment) error {
 	name, value, given := strings.Cut(x, "=")
 	if given && name == "" {
-		return fmt.Errorf("-x %q: a name must stand before the =", x)
+		return errors.New("-x =...: a name must stand before the =")
 	}
 	if name != "" && !IsVariable(name) {
-		return fmt.Errorf("-x %q: %q is not the name of a variable", x, name)
+		return fmt.Errorf("-x: %q is not the name of a variable", name) // the value may be a secret
 	}
 	if given {
 		forced[name] = value

@@ -128,13 +128,19 @@ func (t Line) withRanks(text string) (Line, error) {
 	return t, err
 }
 
+// beginning returns a line up to its first value, which may be a secret.
+func beginning(line string) string {
+	begin, _, _ := strings.Cut(strings.TrimSpace(line), "=")
+	return usage.Clipped(begin)
+}
+
 // programLines splits each line into words. A backslash continues a line, # begins a comment.
 func programLines(text string) (lines [][]string, err error) {
 	text = strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\\\n", " ")
 	for line := range strings.Lines(text) {
 		words, err := usage.SplitScript(line)
 		if err != nil {
-			return nil, usage.Errorf("", "%q: %w", usage.Clipped(strings.TrimSpace(line)), err)
+			return nil, usage.Errorf("", "%q: %w", beginning(line), err)
 		}
 		if len(words) > 0 {
 			lines = append(lines, words)

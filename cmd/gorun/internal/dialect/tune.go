@@ -52,7 +52,7 @@ func (f tuning) read(flags *pflag.FlagSet) ([]string, Line, error) {
 	for line := range strings.Lines(strings.ReplaceAll(text, "\\\n", " ")) {
 		words, err := usage.SplitScript(line)
 		if err != nil {
-			return nil, t.Line, usage.Errorf("", "%q: %w", usage.Clipped(strings.TrimSpace(line)), err)
+			return nil, t.Line, usage.Errorf("", "%q: %w", beginning(line), err)
 		}
 		if len(words) == 0 {
 			continue

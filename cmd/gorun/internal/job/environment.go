@@ -121,9 +121,19 @@ func parseEnvFile(name, text string) (exports, warnings []string, err error) {
 			continue
 		}
 		variable, value, given := strings.Cut(strings.TrimPrefix(strings.TrimLeft(line, " \t"), "export "), "=")
-		if !plan.IsVariable(variable) || strings.Contains(value, "\x00") {
-			return nil, nil, usage.Errorf("write NAME=value, or NAME to send its value here",
-				"%s:%d: %q is not a variable", name, n, usage.Clipped(line))
+		// No message quotes a value, or a line that may be the rest of one.
+		wrong := ""
+		switch {
+		case strings.Contains(value, "\x00"):
+			wrong = "the value of a variable has a NUL"
+		case !plan.IsVariable(variable) && given:
+			wrong = fmt.Sprintf("%q is not the name of a variable", usage.Clipped(variable))
+		case !plan.IsVariable(variable):
+			wrong = "this line has no name of a variable"
+		}
+		if wrong != "" {
+			return nil, nil, usage.Errorf("write NAME=value, or NAME to send its value here", "%s:%d: %s", name, n,
+				wrong)
 		}
 		if !given {
 			exports = append(exports, variable)

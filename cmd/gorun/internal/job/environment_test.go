@@ -85,6 +85,10 @@ func TestEnvFile(t *testing.T) {
 		check.That(t, exitcode.IsUsage(err) && strings.HasPrefix(err.Error(), "f:") && usage.Hint(err) != "",
 			"%q: %q, %v", text, exports, err)
 	}
+	for _, text := range []string{"TOKEN = hunter2", "TOKEN=hunter2\x00", "KEY={\n \"password\": \"hunter2\"\n}"} {
+		_, _, err := parseEnvFile("f", text)
+		check.That(t, err != nil && !strings.Contains(err.Error(), "hunter2"), "%q: %v", text, err)
+	}
 }
 
 // stayHere reports the names between backquotes in a section of a document that reach the ranks
