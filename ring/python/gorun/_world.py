@@ -237,9 +237,9 @@ def add_process_set(process_set: Union[ProcessSet, Iterable[int]]) -> ProcessSet
         said = allgather_data(s.ranks, "add_process_set")
         for other, ranks in enumerate(said):
             if ranks != s.ranks:
-                raise errors.MismatchError(
-                    "gorun: rank %d adds a process set of ranks %s, rank %d one of %s" % (comm.rank, s.ranks, other, ranks)
-                )
+                sent = type(ranks) is list and all(type(rank) is int and abs(rank) < 1 << 31 for rank in ranks)
+                theirs = "%.200s" % ranks if sent else "what are no ranks"
+                raise errors.MismatchError("gorun: rank %d adds a process set of ranks %s, rank %d one of %s" % (comm.rank, s.ranks, other, theirs))
         if s.process_set_id is not None or any(s.ranks == known.ranks for known in _world.sets.values()):
             raise errors.InvalidError("gorun: there is a process set of ranks %s" % s.ranks)
         if not s.ranks or len(set(s.ranks)) != len(s.ranks) or s.ranks[0] < 0 or s.ranks[-1] >= comm.size:

@@ -36,6 +36,14 @@ try:
         raise SystemExit("rank 1 was believed")
 except MismatchError as e:
     assert "optimizer.groups: what rank 1 sent cannot be read" in str(e), e
+try:
+    if rank == 1:
+        _objects.allgather_data("\x1b[2J" * 1000, "add_process_set")
+    else:
+        ring.add_process_set([0])
+        raise SystemExit("rank 1 was believed")
+except MismatchError as e:
+    assert "rank 1 one of what are no ranks" in str(e) and len(str(e)) < 200, e
 ring.add_process_set([0])
 assert not os.path.exists(mark)
 assert _objects.broadcast_data({"a": (1, rank)}, 1, "x") == {"a": (1, 1)} and _objects.allgather_data((rank, b"x"), "y") == [(0, b"x"), (1, b"x")]

@@ -9,10 +9,11 @@ from gorun.torch import _transfer
 # What rank 1 tells in the place of a state, and what rank 0 says of it.
 ATTACKS = {
     "no state": (7, "not subscriptable"),
+    "keys of one hash": (("dict", [(n * (2**61 - 1), ("value", 0)) for n in range(101)]), "more than 100 keys have one hash"),
     "an unknown kind": (("module", "os"), "unknown kind 'module'"),
     "a function for a type": (("tensor", "load", [1]), "'load' is no type of a tensor"),
     "a module for a type": (("tensor", "onnx", [1]), "'onnx' is no type of a tensor"),
-    "a number for a type": (("tensor", 7, [1]), "7 is no type of a tensor"),
+    "a number for a type": (("tensor", 7, [1]), "a value of int is no type of a tensor"),
     "a text for a shape": (("tensor", "float32", "x"), "empty()"),
     "a negative shape": (("tensor", "float32", [-1]), "negative dimension"),
     "a shape beyond all memory": (("tensor", "float32", [1 << 60]), ""),

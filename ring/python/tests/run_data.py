@@ -140,6 +140,13 @@ malformed(message('{"array":["|b1",[2],2]}', b"\1\2"))
 malformed(message('{"tensor":["bool",[2],2]}', b"\1\2"))
 malformed(message('{"array":["<U1",[1],4]}', b"\0\0\x11\0"))
 malformed(message('"\u2713"'))
+digits = "f" * 10000000
+for text in ('{"tuple":{"int":"0x%s"}}', '{"complex":[{"int":"0x%s"},0.0]}'):
+    try:
+        _data.load(message(text % digits))
+        raise SystemExit("a number was taken for another kind")
+    except _data.DataError as e:
+        assert "a value of" in str(e), e
 alike = [n * (2**61 - 1) for n in range(101)]  # Python gives all the hash 0
 for value in (set(alike), frozenset(alike), dict.fromkeys(alike), {(n, 0) for n in alike}):
     malformed(_data.dump([value]))

@@ -137,7 +137,7 @@ def _made(tensors: List[torch.Tensor], limit: int, device: str) -> Any:
     def make(name: Any, shape: Any) -> torch.Tensor:
         dtype = getattr(torch, name, None) if type(name) is str else None
         if not isinstance(dtype, torch.dtype):
-            raise _data.DataError("%.20r is no type of a tensor" % (name,))
+            raise _data.DataError("%s is no type of a tensor" % _shown(name))
         tensor = torch.empty(shape, dtype=dtype, device="meta")  # takes no memory
         nonlocal room
         room -= OBJECT if device == "meta" else OBJECT + tensor.numel() * tensor.element_size()
@@ -148,6 +148,11 @@ def _made(tensors: List[torch.Tensor], limit: int, device: str) -> Any:
         return tensor
 
     return make
+
+
+def _shown(name: Any) -> str:
+    """What stands in place of a name. A number may have millions of digits, which take quadratic time."""
+    return "%.20r" % name if type(name) is str else "a value of " + type(name).__name__
 
 
 def _put_together(parts: Any, make: Any) -> Any:
@@ -161,5 +166,5 @@ def _put_together(parts: Any, make: Any) -> Any:
     if kind in ("list", "tuple"):
         return (tuple if kind == "tuple" else list)(_put_together(v, make) for v in inside)
     if kind != "value":
-        raise _data.DataError("a part of it is of the unknown kind %.20r" % (kind,))
+        raise _data.DataError("a part of it is of the unknown kind %s" % _shown(kind))
     return inside
