@@ -144,11 +144,7 @@ func (c *Client) open(ctx context.Context, path string, query url.Values) (io.Re
 	}
 	response, err := c.http.Do(request)
 	if err != nil {
-		var outer *url.Error // repeats the address
-		if errors.As(err, &outer) {
-			err = outer.Err
-		}
-		return nil, &UnreachableError{c.access.Server, err}
+		return nil, &UnreachableError{c.access.Server, withoutURL(err)}
 	}
 	if response.StatusCode == http.StatusOK {
 		return response.Body, nil

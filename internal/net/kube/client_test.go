@@ -221,6 +221,14 @@ case $KUBERNETES_EXEC_INFO in *'"interactive":false'*) echo '{"status": {"token"
 	}
 }
 
+// The address of a proxy may hold a password, which no error quotes.
+func TestPasswordOfAProxyStays(t *testing.T) {
+	text := must.Get(os.ReadFile(config(t, server(t, nil), "token: secret")))(t)
+	named := strings.Replace(string(text), "{server:", "{proxy-url: 'http://ada:hunter2@proxy:x', server:", 1)
+	_, err := client(write(t, t.TempDir(), "config", named))
+	check.That(t, err != nil && !strings.Contains(err.Error(), "hunter2"), "%v", err)
+}
+
 // A pod asks by its service account, whose token is read again for each request.
 func TestServiceAccount(t *testing.T) {
 	s := server(t, func(w http.ResponseWriter, r *http.Request) {

@@ -161,7 +161,7 @@ func (c *kubeconfig) serverOf(name string) (Access, error) {
 		if cluster.Proxy != "" {
 			proxy, err := url.Parse(cluster.Proxy)
 			if err != nil {
-				return Access{}, fmt.Errorf("proxy-url of the kubeconfig's cluster %q: %w", name, err)
+				return Access{}, fmt.Errorf("proxy-url of the kubeconfig's cluster %q: %w", name, withoutURL(err))
 			}
 			a.proxy = http.ProxyURL(proxy)
 		}
@@ -175,6 +175,14 @@ func (c *kubeconfig) serverOf(name string) (Access, error) {
 		return a, nil
 	}
 	return Access{}, fmt.Errorf("the kubeconfig has no cluster %q", name)
+}
+
+// withoutURL returns the cause of an error about a URL, which may hold a password.
+func withoutURL(err error) error {
+	if outer, is := errors.AsType[*url.Error](err); is {
+		return outer.Err
+	}
+	return err
 }
 
 // admit adds how a user is admitted.
