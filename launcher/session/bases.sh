@@ -1,6 +1,6 @@
 # shellcheck shell=sh disable=SC2154,SC2034
 # Defines enter, which goes to the cache in the $1-th of its possible places, if that is safe. With a second argument
-# it creates the cache, and makes sure of the current directory.
+# it creates the cache, and makes sure of the current directory. Names that begin with ./ are not looked for in CDPATH.
 
 enter() {
 	case $1 in
@@ -18,7 +18,7 @@ enter() {
 	else
 		[ -d "$s" ] || return 1
 	fi
-	cd -P "$s" && case $1$PWD in
+	cd -P "./$s" && case $1$PWD in
 	[12]* | 3*/gorun-$u) ;;
 	*) false ;;
 	esac || return 1

@@ -13,7 +13,7 @@ run() {
 	[ -f "./$p" ] && [ -x "./$p" ] || return 85
 	mine && trusted "${PWD%/}/$p" . "./$p" || return 83
 	$w "$p" || return 85
-	GORUN_START_DIR=$o
+	PATH=$h GORUN_START_DIR=$o
 	export GORUN_START_DIR
 	exec "./$p" "$@"
 }
@@ -24,7 +24,7 @@ if [ "$x" ]; then
 fi
 if [ "$y" ]; then
 	d=${y#.cache/gorun/}
-	d=${d%/*} p=${y##*/} w=whole
+	d=./${d%/*} p=${y##*/} w=whole
 	for i in 1 2 3; do
 		if enter $i 2>/dev/null; then
 			run "$@"

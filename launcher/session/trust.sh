@@ -7,7 +7,17 @@
 # A file system in user space (FUSE) may show any owner, and another user may mount one at a directory of theirs between any two
 # commands. So mine succeeds when no other user serves the current directory, which stays the same whatever is mounted. The kernel tells by a
 # descriptor of it which mount that is. Its server chooses the name in that list, which may be - or any bytes but blanks. In a chroot the mount of its root is not in the list; then the type of the file system counts.
+#
+# The scripts are in folders that are not judged yet, so they take commands only from the absolute folders of PATH. gorun gets PATH as it was, h.
 
+h=$PATH a=$PATH: p=
+while [ "$a" ]; do
+	case $a in
+	/*) p=$p${p:+:}${a%%:*} ;;
+	esac
+	a=${a#*:}
+done
+PATH=${p:-/usr/bin:/bin}
 u=
 while read -r k v r; do
 	case $k in

@@ -186,6 +186,36 @@ func TestStartScriptRunsOnlyWhatNobodyElseCanChange(t *testing.T) {
 	}
 }
 
+// The scripts go to folders before they have judged them. They take no commands from there, and
+// gorun gets PATH as it was.
+func TestScriptsTakeNoCommandsOfTheirFolders(t *testing.T) {
+	path := ".:" + os.Getenv("PATH") + "::bin"
+	root := home(t, func(r string) error {
+		return errors.Join(put(r+"/shared/gorun", 0o757), putInCache(r+"/"+inCache, 0o500),
+			os.MkdirAll(r+"/cd/.cache/gorun", 0o777), os.Mkdir(r+"/own", 0o755),
+			os.WriteFile(r+"/own/gorun", []byte("#!/bin/sh\necho with $PATH\n"), 0o755))
+	})
+	for _, folder := range []string{".", "shared", ".cache/gorun", filepath.Dir(inCache)} {
+		for _, name := range []string{"ls", "grep", "stat", "id", "sha256sum", "cat", "gzip", "mkdir", "uname"} {
+			decoy := filepath.Join(root, folder, name)
+			must.OK(t, os.WriteFile(decoy, []byte("#!/bin/sh\n>"+root+"/MARK\n"), 0o755))
+		}
+	}
+	run := func(script string, args ...string) string {
+		cmd := exec.CommandContext(t.Context(), "/bin/sh", append([]string{"-c", script}, args...)...)
+		cmd.Dir = root
+		cmd.Env = []string{"HOME=" + root, "PATH=" + path, "CDPATH=" + root + "/cd"}
+		out, _ := cmd.CombinedOutput()
+		return string(out)
+	}
+	said := run(startScript(), "gorun-start", root+"/shared/gorun", inCache, "a b")
+	check.That(t, strings.HasSuffix(said, "\nran a b in "+root+"\n"), "the start script says %q", said)
+	check.Equal(t, run(startScript(), "gorun-start", root+"/own/gorun", ""), "with "+path+"\n")
+	said = run(uploadScript(), "gorun-put", "fedcba", "mark", "gorun", "0", "", "sum")
+	check.That(t, strings.Contains(said, "mark:go\n"), "the upload script says %q", said)
+	check.Error(os.Stat(root+"/MARK")).Is(t, os.ErrNotExist)
+}
+
 // The scripts pass through login shells that disagree about these.
 func TestScriptsNeedNoQuoting(t *testing.T) {
 	for _, script := range []string{startScript(), uploadScript()} {

@@ -25,7 +25,7 @@ while
 	i=$((i + 1))
 	[ $i -le 3 ]
 do
-	enter $i make && b=${PWD%/}/$1 && mkdir -p "$1" && cd -P "$1" || continue
+	enter $i make && b=${PWD%/}/$1 && mkdir -p "$1" && cd -P "./$1" || continue
 	[ "$PWD" = "$b" ] || {
 		echo "$b: a link is in the way" >&2
 		continue
