@@ -68,7 +68,7 @@ func TestAnswersAreBounded(t *testing.T) {
 	many := `{"communicators": [` + strings.Repeat("{},", maxValues) + "{}]}"
 	for _, answer := range []string{"", "[]", `{"communicators": 3}`, "\x00", many} {
 		s, err := Ask(serve(t, "OK", answer))
-		check.That(t, err != nil, "%.100q: %d communicators", answer, len(s.Comms))
+		check.That(t, err != nil, "%.100q: %+v", answer, s)
 	}
 	check.Error(Ask(serve(t, strings.Repeat("x", 1<<16), ""))).Any(t, "a line without end is accepted")
 }
