@@ -63,6 +63,32 @@ func TestRunTakesNoModulesOfOthers(t *testing.T) {
 	check.That(t, err == nil && string(out) == "all right\n", "%v\n%s", err, out)
 }
 
+// Results are those of the folder that was made, also if the folder of temporary files is another
+// user's, who can put others in its place.
+func TestRunReadsTheFolderThatItMade(t *testing.T) {
+	needs(t, "pickle")
+	const replaced = `
+import os, pickle, gorun
+from gorun import _data, _run
+launch = _run._launch
+def replace(words, env, payload):
+    code = launch(words, env, payload)
+    folder = words[words.index("--result-dir") + 1]
+    os.rename(folder, folder + ".own")
+    os.makedirs(folder + "/rank.0")
+    with open(folder + "/rank.0/result", "wb") as result:
+        result.write(_data.dump(("pickle", pickle.dumps("of another user"))))
+    return code
+_run._launch = replace
+print(gorun.run(max, (1, 2), np=1, results="pickle"))
+`
+	cmd := exec.CommandContext(t.Context(), interpreter, "-c", replaced)
+	cmd.Env = append(os.Environ(), "TMPDIR="+t.TempDir(),
+		"GORUN_PROGRAM="+filepath.Join(os.Getenv("GORUN_TEST_BIN"), "gorun"))
+	out, err := cmd.CombinedOutput()
+	check.That(t, err == nil && string(out) == "[2]\n", "%v: %s", err, out)
+}
+
 // Results are of many types, and reading them runs no code.
 func TestRunData(t *testing.T) {
 	needs(t, "numpy")

@@ -84,8 +84,15 @@ def run(
         words += ["-x", name]  # its value is not for the list of processes
     with tempfile.TemporaryDirectory(prefix="gorun-") as folder:
         words += [*options, "--result-dir", folder, python or sys.executable, "-c", _START]
-        code = _launch(words, {**os.environ, **(env or {})}, payload)
-        return _results(Path(folder), code, results)
+        # Results are read from the folder that was made, whatever has its name by then: TMPDIR may be another user's.
+        own = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            if os.fstat(own).st_uid != os.geteuid():
+                raise errors.GorunError("gorun: another user has replaced %s: set TMPDIR to a folder of yours" % folder)
+            code = _launch(words, {**os.environ, **(env or {})}, payload)
+            return _results(own, code, results)
+        finally:
+            os.close(own)
 
 
 def _imports_here() -> bool:
@@ -146,12 +153,13 @@ def _show(pipe: IO[bytes], to: Any) -> None:
             to.flush()
 
 
-def _results(folder: Path, code: int, results: str) -> List[Any]:
-    """The results of a job by rank. gorun has made a folder for each rank."""
+def _results(folder: int, code: int, results: str) -> List[Any]:
+    """The results of a job by rank, from an open folder. gorun has made one for each rank there."""
     values = []
-    for rank, path in enumerate(sorted(folder.glob("rank.*"))):  # the numbers in the names have as many digits
+    names = sorted(name for name in os.listdir(folder) if name.startswith("rank."))  # the numbers have as many digits
+    for rank, name in enumerate(names):
         try:
-            kind, value = _outcome(path / "result")
+            kind, value = _outcome(folder, name + "/result")
             if code == 0 and kind != "error":
                 values.append(_value(kind, value, results))
         except _data.DataError as e:
@@ -168,10 +176,11 @@ def _results(folder: Path, code: int, results: str) -> List[Any]:
     return values
 
 
-def _outcome(path: Path) -> Tuple[str, Any]:
+def _outcome(folder: int, name: str) -> Tuple[str, Any]:
     """What a rank has sent: a value, a pickle or an error, the text of a traceback. A rank may have sent anything, so all else is a DataError."""
     try:
-        message = path.read_bytes()
+        with open(name, "rb", opener=lambda name, flags: os.open(name, flags, dir_fd=folder)) as file:
+            message = file.read()
     except FileNotFoundError:
         raise _data.DataError("it is lost; gorun has said why") from None
     if not message:

@@ -2,12 +2,16 @@ package knownhosts
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
+	xssh "golang.org/x/crypto/ssh"
+
 	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -84,4 +88,27 @@ func FuzzPattern(f *testing.F) {
 		want := same.MatchString(name)
 		check.That(t, got == want, "like(%q, %q) is %v", pattern, name, got)
 	})
+}
+
+// The folder of temporary files may be another user's, who replaces what gorun leaves there before
+// ssh-keygen reads it.
+func TestRevocationIsOfTheKeyItself(t *testing.T) {
+	keygen, err := exec.LookPath("ssh-keygen")
+	if err != nil {
+		lab.Skip(t, "needs ssh-keygen")
+	}
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", t.TempDir())
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	file := filepath.Join(dir, "key.pub")
+	must.OK(t, os.WriteFile(file, []byte(publicKey+"\n"), 0o600))
+	must.OK(t, exec.Command(keygen, "-q", "-k", "-f", dir+"/krl", file).Run())
+	must.OK(t, exec.Command(keygen, "-q", "-t", "ed25519", "-N", "", "-f", dir+"/other").Run())
+	replace := "#!/bin/sh\nfor f in \"$TMPDIR\"/*; do [ -e \"$f\" ] && cp " + dir + "/other.pub \"$f\"; done\nexec " +
+		keygen + " \"$@\"\n"
+	must.OK(t, os.WriteFile(dir+"/ssh-keygen", []byte(replace), 0o700))
+	key, _, _, _, err := xssh.ParseAuthorizedKey([]byte(publicKey))
+	must.OK(t, err)
+	revoked, err := RevokedIn(t.Context(), dir+"/krl", key)
+	check.That(t, revoked && err == nil, "revoked: %v, %v", revoked, err)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -41,17 +42,24 @@ func RevokedIn(ctx context.Context, file string, key xssh.PublicKey) (bool, erro
 	return false, nil
 }
 
+// inRevocationList asks ssh-keygen about a key, which it reads from an open file without a name:
+// the folder of temporary files may be another user's, who could put another key there.
 func inRevocationList(ctx context.Context, file string, key xssh.PublicKey) (bool, error) {
 	public, err := os.CreateTemp("", "gorun-host-key-")
 	if err != nil {
 		return false, err
 	}
-	defer os.Remove(public.Name())
+	defer public.Close()
 	_, err = public.Write(xssh.MarshalAuthorizedKey(key))
-	if err := errors.Join(err, public.Close()); err != nil {
+	if err = errors.Join(err, os.Remove(public.Name())); err == nil {
+		_, err = public.Seek(0, io.SeekStart)
+	}
+	if err != nil {
 		return false, err
 	}
-	out, err := exec.CommandContext(ctx, "ssh-keygen", "-Q", "-f", file, public.Name()).CombinedOutput()
+	cmd := exec.CommandContext(ctx, "ssh-keygen", "-Q", "-f", file, "/dev/fd/3")
+	cmd.ExtraFiles = []*os.File{public}
+	out, err := cmd.CombinedOutput()
 	if err == nil {
 		return false, nil
 	}
