@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -64,7 +65,7 @@ func (c *upCommand) Run(ctx context.Context) (code int, err error) {
 	}
 	keeper := kept.Keeper{
 		Again:   true,
-		Limits:  kept.Limits{For: time.Duration(c.lasts), Idle: time.Duration(c.idle)},
+		Limits:  kept.Limits{For: time.Duration(c.lasts), Idle: time.Duration(cmp.Or(c.idle, c.o.Control.Keep))},
 		Preload: c.preload,
 		Words:   shownWords(c.argv),
 		Waiting: c.waiting,

@@ -301,6 +301,7 @@ func TestKeepersAreReplacedAndEnd(t *testing.T) {
 	k.none("keepers", func() int { return len(k.keepers()) })
 	k.gorun(0, "--keep", "1ms", "-H", "f1,f2", "true")
 	k.gorun(0, "up", "-H", "f1", "--for", "1ms")
+	k.gorun(0, "up", "-H", "f1", "--keep", "1ms")
 	k.none("keepers that end by themselves", func() int { return len(k.keepers()) })
 	k.none("agents and residents", func() int { return len(command.Processes()) })
 }
