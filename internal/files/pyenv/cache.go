@@ -46,6 +46,9 @@ func Open(o wire.Offer, home string) (relay.Target, error) {
 		return nil, err
 	}
 	c := &cached{base: base, key: key, lock: -1}
+	if err := hold(base); err != nil {
+		return nil, err
+	}
 	if err := c.use(); err == nil {
 		return &present{c}, nil
 	} else if o.Ask {
@@ -59,6 +62,17 @@ func Open(o wire.Offer, home string) (relay.Target, error) {
 		return nil, errors.Join(err, c.pack.Close())
 	}
 	return c, nil
+}
+
+// hold locks the folder for environments for as long as this process lives. systemd-tmpfiles leaves
+// locked folders alone. From others in /var/tmp it removes what nobody has read for 30 days, and
+// then any user could make a folder of that name for a job that still runs in it.
+func hold(base string) error {
+	fd, err := unix.Open(base, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err == nil {
+		_ = unix.Flock(fd, unix.LOCK_SH|unix.LOCK_NB) // a file system of a network may lock no folders
+	}
+	return err
 }
 
 // bases are the folders for environments on a host, best first: the one that the user has chosen,

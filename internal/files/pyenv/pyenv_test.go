@@ -119,6 +119,16 @@ func TestPackHasNoName(t *testing.T) {
 	check.OK(t, target.Close())
 }
 
+// What cleans /var/tmp leaves locked folders alone.
+func TestFolderInUseIsLocked(t *testing.T) {
+	base := t.TempDir()
+	folder := must.Get(os.Open(base))(t)
+	defer folder.Close()
+	e := scan(t, newEnv(t))
+	bring(t, e, base)
+	check.Error(unix.Flock(int(folder.Fd()), unix.LOCK_EX|unix.LOCK_NB)).Is(t, unix.EWOULDBLOCK)
+}
+
 // Two agents share a folder where two names are one machine, or two jobs begin at once. None waits
 // until the other's job has ended.
 func TestLaunchesSideBySideShareACopy(t *testing.T) {
