@@ -100,6 +100,18 @@ func Check(path string) error {
 	}
 }
 
+// CheckOptional is Check for a file that need not be there. A missing one is an fs.ErrNotExist,
+// also in a folder that others can change, such as a home directory that a group shares.
+func CheckOptional(path string) error {
+	err := Check(path)
+	if _, unsafe := errors.AsType[*Error](err); unsafe {
+		if _, missing := os.Lstat(path); errors.Is(missing, fs.ErrNotExist) {
+			return missing
+		}
+	}
+	return err
+}
+
 // File returns an *Error if another user could have changed a file, by its owner and mode alone. As
 // in OpenSSH, the directories that lead to it do not count.
 func File(path string, info fs.FileInfo) error { return judge(path, info, os.Geteuid()) }

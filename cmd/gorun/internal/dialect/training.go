@@ -18,7 +18,7 @@ const deepspeedHostfile = "/job/hostfile"
 // usesDefault reports whether a file that nobody has named by a flag exists. One that another user
 // could have made or changed is an error: it says where the program runs, and with which variables.
 func usesDefault(file, flag string) (bool, error) {
-	err := trust.Check(file)
+	err := trust.CheckOptional(file)
 	if foreign := new(trust.Error); errors.As(err, &foreign) {
 		return false, usage.Errorf("name it, if you trust it: "+flag+" "+file, "read the default file: %w", err)
 	}

@@ -25,6 +25,9 @@ func TestDefaultHostfileOfOthersIsRefused(t *testing.T) {
 	exists, err = usesDefault(file, "--hostfile")
 	check.That(t, !exists && err != nil && strings.Contains(err.Error(), "others can change ") && usage.Hint(err) != "",
 		"with one that others can change: %v, %v", exists, err)
+	must.OK(t, os.Remove(file))
+	exists, err = usesDefault(file, "--hostfile")
+	check.That(t, !exists && err == nil, "without a file, where others can make one: %v, %v", exists, err)
 }
 
 // Where PATH has python3 alone, scripts run by that.

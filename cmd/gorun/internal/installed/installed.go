@@ -33,7 +33,7 @@ func Path(gorun, name string) (string, error) {
 
 func inDirectory(dir, name string) (string, error) {
 	path := filepath.Join(dir, name)
-	switch err := trust.Check(path); {
+	switch err := trust.CheckOptional(path); {
 	case errors.Is(err, fs.ErrNotExist):
 		return "", err // the error names the path
 	case err != nil:

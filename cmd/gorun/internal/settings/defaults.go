@@ -110,7 +110,7 @@ func ReadDefaults(named string, flags *pflag.FlagSet, lookup func(string) (strin
 		return settings{}, nil
 	}
 	if named == "" {
-		switch err := trust.Check(name); {
+		switch err := trust.CheckOptional(name); {
 		case errors.Is(err, fs.ErrNotExist):
 			return settings{name: name}, nil
 		case err != nil:

@@ -75,6 +75,7 @@ func TestReadDefaults(t *testing.T) {
 	xdg := write("xdg/gorun/config.yaml", "np: 1")
 	home := write("home/.config/gorun/config.yaml", "np: 2")
 	named := write("named.yaml", "np: 3")
+	must.OK(t, errors.Join(os.Mkdir(dir+"/shared", 0o777), os.Chmod(dir+"/shared", 0o777)))
 	for name, tc := range map[string]struct {
 		named, from string
 		env         map[string]string
@@ -86,6 +87,8 @@ func TestReadDefaults(t *testing.T) {
 		"the one in the home directory": {"", home, map[string]string{"HOME": dir + "/home", "XDG_CONFIG_HOME": ""},
 			"2"},
 		"none": {"", dir + "/nobody/.config/gorun/config.yaml", map[string]string{"HOME": dir + "/nobody"}, "0"},
+		"none in a home directory that others share": {"", dir + "/shared/.config/gorun/config.yaml",
+			map[string]string{"HOME": dir + "/shared"}, "0"},
 	} {
 		flags, _ := NewFlags()
 		file, err := ReadDefaults(tc.named, flags, environ.Lookup(tc.env))
