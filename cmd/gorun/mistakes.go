@@ -44,14 +44,13 @@ func checkListOfHosts(hosts string, argv []string) error {
 		"-H %s ends with a comma, and there is no program %s", hosts, argv[0])
 }
 
-// missingProgram is the error for a command line without a program, which its last flag may have
-// taken for its value.
+// missingProgram is the error for a command line without a program, which a last -x may have taken
+// for the name of a variable.
 func missingProgram(typed []string) error {
 	const example = "for example: gorun -np 4 ./train; see gorun --help"
-	last := typed[max(0, len(typed)-2):]
-	if len(last) == 2 && strings.HasPrefix(last[0], "-") && !strings.HasPrefix(last[1], "-") {
+	if last := typed[max(0, len(typed)-2):]; len(last) == 2 && last[0] == "-x" {
 		if _, err := exec.LookPath(last[1]); err == nil {
-			return usage.Errorf(example, "no program given: %s took %s for its value", last[0], prose.Quoted(last[1]))
+			return usage.Errorf(example, "no program given: -x took %s for its value", prose.Quoted(last[1]))
 		}
 	}
 	return usage.Errorf(example, "no program given")
