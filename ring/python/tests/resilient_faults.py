@@ -1,7 +1,7 @@
 """Runs a training program in which faults happen, each once at a point of a step: FOLDER POINT:STEP:RANK[:FAULT][,…] PROGRAM [ARGUMENT…].
 
 The points are forward, backward, agreement, agreed (all ranks have voted), optimizer (parameters have changed), copying (a copy is on its way), random (up to 0.2 s after
-forward has begun; random70 is 70 ms after that), and those of a transfer: holder and receiver, with the number of the epoch for that of the step, or later: not when the job begins. RANK may be any.
+forward has begun, and at most three steps; random70 is 70 ms after that), and those of a transfer: holder and receiver, with the number of the epoch for that of the step, or later: not when the job begins. RANK may be any.
 The faults are kill (the default), segv, and host: a file FOLDER/host-… names the host, and the rank waits until it is empty, since somebody else harms the
 host. At await nobody dies: the rank waits until new ranks are ready, or, at await with a number, until so many processes have come to
 their first step. At flip a bit of a parameter changes at the end of the step. From slow on, each step of that process takes 0.2 s more.
@@ -35,13 +35,21 @@ def planned(point, run, at=None):
             yield name[len(point) :], (fault or ["kill"])[0], "-".join((name, step, rank))
 
 
+timers = []  # of random faults, each with the step in which it began
+
+
 def may_die(point, run, at=None):
+    for begun, timer in timers:
+        if run.step >= begun + 3:  # a fast training must not be over before
+            timer.join()
     for delay, fault, name in planned(point, run, at):
         if not once(name, run):
             return
         if point == "random":
             delay = float(delay or random.SystemRandom().uniform(0, 200)) / 1000
-            threading.Timer(delay, happen, (fault, name)).start()
+            timer = threading.Timer(delay, happen, (fault, name))
+            timer.start()
+            timers.append((run.step, timer))
         else:
             happen(fault, name)
 
