@@ -96,7 +96,7 @@ func TestRendezvousTakesNoAddressOfAnotherUser(t *testing.T) {
 	port := ports(t, r, 2)
 	put := func(scope string, rank int, word string) string {
 		addresses := bytes.Repeat([]byte(word), 136/len(word)) // a record, which the agent takes as it is
-		return fmt.Sprintf("PUT /%s/%d HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", scope, rank,
+		return fmt.Sprintf("PUT /%s/%d HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n%s", scope, rank,
 			len(addresses), addresses)
 	}
 	check.Equal(t, connectAs(t, c, attacker, "0", port[0], put("plain", 0, "lies"), false).end(), "",
@@ -111,7 +111,8 @@ func TestRendezvousTakesNoAddressOfAnotherUser(t *testing.T) {
 			t.Errorf("rank 0 publishes its addresses and gets %q", answer)
 		}
 		connectAs(t, c, victim, "0", port[1], put(scope, 1, "true"), false).end()
-		answer := connectAs(t, c, victim, "0", port[1], "GET /"+scope+"/0 HTTP/1.1\r\nHost: x\r\n\r\n", false).end()
+		get := "GET /" + scope + "/0 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+		answer := connectAs(t, c, victim, "0", port[1], get, false).end()
 		check.That(t, strings.HasSuffix(answer, "truetrue"),
 			"rank 1 asks for the addresses of rank 0 and gets %q", answer)
 	}
