@@ -1,9 +1,11 @@
 package e2e
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -39,20 +41,64 @@ func BenchmarkKept(b *testing.B) {
 			c := lab.MustNamespaces(b, lab.Specs(hosts)...)
 			sides := slices.DeleteFunc(sidesOn(c, 2, "true"), func(s side) bool { return s.name == "bare-ssh" })
 			fresh := side{name: "not-kept", argv: slices.Insert(slices.Clone(sides[0].argv), 1, "--no-kept")}
-			keep := slices.Insert(slices.Clone(sides[0].argv), 1, "up")
-			keep = keep[:len(keep)-1] // not the program
-			if out, err := c.Command(b.Context(), keep...).CombinedOutput(); err != nil {
-				b.Fatalf("%q: %v: %s", keep, err, out)
-			}
-			b.Cleanup(func() {
-				if out, err := c.Command(context.Background(), command.Binary("gorun"), "down",
-					"--now").CombinedOutput(); err != nil {
-					b.Errorf("gorun down: %v: %s", err, out)
-				}
-			})
+			keep(b, c, sides[0].argv[1:len(sides[0].argv)-1]...) // not the program
 			compare(b, c, append(sides, fresh))
 		})
 	}
+}
+
+// keep keeps connections to c's hosts until the benchmark ends.
+func keep(b *testing.B, c *lab.Cluster, args ...string) {
+	b.Helper()
+	gorun := command.Binary("gorun")
+	up := slices.Concat([]string{gorun, "up"}, args)
+	if out, err := c.Command(b.Context(), up...).CombinedOutput(); err != nil {
+		b.Fatalf("%q: %v: %s", up, err, out)
+	}
+	b.Cleanup(func() {
+		if out, err := c.Command(context.Background(), gorun, "down", "--now").CombinedOutput(); err != nil {
+			b.Errorf("gorun down: %v: %s", err, out)
+		}
+	})
+}
+
+// BenchmarkWarmPython starts `import torch` of Debian's python3 on two ranks of each of two hosts, forked
+// from warm interpreters and, in turns, connected and started anew. The metrics are medians from exec
+// to the first line of a rank.
+func BenchmarkWarmPython(b *testing.B) {
+	c := lab.MustNamespaces(b, lab.Specs(2)...)
+	b.Setenv("PATH", "/usr/bin:/bin")
+	flags := []string{"-F", c.ConfigFile, "-H", "f1:2,f2:2"}
+	keep(b, c, append(flags, "--preload", "torch")...)
+	program := "import torch; print(torch.ones(2).sum())"
+	job := append([]string{command.Binary("gorun")}, append(flags, "python3", "-u", "-c", program)...)
+	cold := slices.Insert(slices.Clone(job), 1, "--no-kept")
+	var warmTimes, coldTimes []time.Duration
+	for b.Loop() {
+		warmTimes = append(warmTimes, firstLine(b, c, job))
+		coldTimes = append(coldTimes, firstLine(b, c, cold))
+	}
+	b.ReportMetric(float64(median(warmTimes).Milliseconds()), "warm-ms")
+	b.ReportMetric(float64(median(coldTimes).Milliseconds()), "cold-ms")
+	b.ReportMetric(median(coldTimes).Seconds()/median(warmTimes).Seconds(), "cold/warm")
+}
+
+// firstLine runs a command to its end, and returns when it printed its first line.
+func firstLine(b *testing.B, c *lab.Cluster, argv []string) time.Duration {
+	b.Helper()
+	cmd := c.Command(b.Context(), argv...)
+	out, err := cmd.StdoutPipe()
+	must.OK(b, err)
+	begun := time.Now()
+	must.OK(b, cmd.Start())
+	reader := bufio.NewReader(out)
+	_, err = reader.ReadString('\n')
+	must.OK(b, err)
+	took := time.Since(begun)
+	_, err = io.Copy(io.Discard, reader)
+	must.OK(b, err)
+	must.OK(b, cmd.Wait())
+	return took
 }
 
 // BenchmarkLaunchLocal starts `true` on two ranks of this machine.
