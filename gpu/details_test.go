@@ -93,9 +93,7 @@ func TestUnkillableProgramIsLeftAlone(t *testing.T) {
 	}
 	t.Cleanup(func() {
 		check.OK(t, os.WriteFile(filepath.Join(group, "freezer.state"), []byte("THAWED"), 0))
-		for end := time.Now().Add(20 * time.Second); os.Remove(group) != nil; time.Sleep(10 * time.Millisecond) {
-			must.That(t, !time.Now().After(end), "the frozen process stays")
-		}
+		must.Until(t, "the end of the frozen process", func() bool { return os.Remove(group) == nil })
 	})
 	frozen := program(t, "echo $$ >"+group+"/cgroup.procs; echo FROZEN >"+group+"/freezer.state; sleep 60")
 	start := time.Now()

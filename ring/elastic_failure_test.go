@@ -153,7 +153,7 @@ func TestElasticStateIsLost(t *testing.T) {
 		w.Ended(old, "killed")
 		olds <- err
 	}()
-	until(t, "the first one trains", func() bool { return w.Joined() == 1 })
+	must.Until(t, "the first one trains", func() bool { return w.Joined() == 1 })
 	fresh = w.Add("host1")
 	go func() {
 		news <- ring.Elastic(ctx, ring.SliceState([]float32{0}), func(context.Context, *ring.Comm) error {
@@ -176,7 +176,7 @@ func TestElasticLatecomerBeginsNothing(t *testing.T) {
 			return nil
 		}, environ(fresh))
 	}()
-	until(t, "the first one is called", first.HostsUpdated)
+	must.Until(t, "the first one is called", first.HostsUpdated)
 	first.Close()
 	second := must.Get(ring.Init(ctx, environ(old), ring.AfterEpoch(1)))(t)
 	second.Close()

@@ -126,24 +126,16 @@ func (p *traveller) want(t *testing.T, passes int, err error) {
 	}
 }
 
-// until waits for something to become so.
-func until(t *testing.T, what string, so func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !so(); time.Sleep(time.Millisecond) {
-		must.That(t, !time.Now().After(deadline), "in 30 s not: %s", what)
-	}
-}
-
 // Processes that come have the state of the others, who lose nothing and are held up for less than
 // a second.
 func TestElasticGrows(t *testing.T) {
 	w := ringtest.NewWorld(t, 1)
 	first := embark(w, "host0", 6)
-	until(t, "it trains", func() bool { return w.Joined() == 1 })
+	must.Until(t, "it trains", func() bool { return w.Joined() == 1 })
 	all := []*traveller{first}
 	for i := range 3 {
 		all = append(all, embark(w, fmt.Sprint("host", 1+i/2), 6))
-		until(t, "the new one is in", func() bool { return len(w.Began()) == i+2 && w.Joined() == i+2 })
+		must.Until(t, "the new one is in", func() bool { return len(w.Began()) == i+2 && w.Joined() == i+2 })
 	}
 	for _, p := range all {
 		p.want(t, 6, nil)
@@ -164,7 +156,7 @@ func TestElasticAtRandom(t *testing.T) {
 			w.Transport = []string{"auto", "tcp"}[random.IntN(2)]
 			const passes = 30
 			alive := []*traveller{embark(w, "host0", passes), embark(w, "host1", passes)}
-			until(t, "the ranks have met", func() bool { return w.Joined() == 2 })
+			must.Until(t, "the ranks have met", func() bool { return w.Joined() == 2 })
 			w.Want(1)
 			for range 20 {
 				time.Sleep(time.Duration(random.IntN(40)) * time.Millisecond)
@@ -232,7 +224,7 @@ func TestElasticEpochsLeaveNothing(t *testing.T) {
 					files, goroutines = inUse(t)
 				}
 			}
-			until(t, "what was there is gone", func() bool {
+			must.Until(t, "what was there is gone", func() bool {
 				f, g := inUse(t)
 				return f <= files+2 && g <= goroutines+2
 			})

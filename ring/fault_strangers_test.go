@@ -146,7 +146,7 @@ func TestUnauthenticatedPeersDoNotDisturb(t *testing.T) {
 			listening(d, func(rank int, addrs []netip.AddrPort) {
 				if rank == l.size-1 {
 					s.at(addrs[0].String())
-					until(t, "many strangers have come", func() bool { return s.made.Load() > 500 })
+					must.Until(t, "many strangers have come", func() bool { return s.made.Load() > 500 })
 				}
 			})
 			begin := time.Now()

@@ -105,7 +105,7 @@ func TestStepIsCommittedByAllOrNone(t *testing.T) {
 					})
 			}
 			alive := []*traveller{start(), start()}
-			until(t, "the ranks have met", func() bool { return w.Joined() == 2 })
+			must.Until(t, "the ranks have met", func() bool { return w.Joined() == 2 })
 			w.Want(1)
 			for range 16 {
 				time.Sleep(time.Duration(random.IntN(40)) * time.Millisecond)

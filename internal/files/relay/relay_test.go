@@ -178,7 +178,7 @@ func (w *world) deliver(g *Group, hosts []*remote, addrs []netip.Addr) ([]Delive
 	var work sync.WaitGroup
 	for i, h := range hosts {
 		work.Go(func() {
-			w.await("the ones before have joined", func() bool {
+			must.Until(w, "the ones before have joined", func() bool {
 				g.mu.Lock()
 				defer g.mu.Unlock()
 				return len(g.order)+w.failed(g) >= i
@@ -199,16 +199,6 @@ func (w *world) failed(g *Group) (n int) {
 		}
 	}
 	return n
-}
-
-func (w *world) await(what string, ok func() bool) {
-	w.Helper()
-	for end := time.Now().Add(5 * time.Minute); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			w.Errorf("waited in vain: %s", what)
-			return
-		}
-	}
 }
 
 // wants checks the file on a host.
@@ -342,7 +332,7 @@ func TestLostHostIsReplaced(t *testing.T) {
 	})
 	hosts[1].offered = func(o *wire.Offered) { o.Addrs = []netip.AddrPort{middle(t, o.Addrs[0], 20*minChunk)} }
 	go func() {
-		w.await("the link broke", func() bool { return w.said("f2: fetching from f1") })
+		must.Until(w, "the link broke", func() bool { return w.said("f2: fetching from f1") })
 		kill()
 		hosts[1].Cancel()
 	}()
@@ -649,7 +639,7 @@ func TestStrangersGetNothing(t *testing.T) {
 	g := w.group(3) // one more, so that it is not over
 	attack.Go(func() {
 		defer g.Miss()
-		w.await("the file was fetched", func() bool {
+		must.Until(w, "the file was fetched", func() bool {
 			mu.Lock()
 			defer mu.Unlock()
 			return len(recorded) > 400 && g.settledMembers() == 2

@@ -122,7 +122,7 @@ func TestDaemonsEndWithTheJob(t *testing.T) {
 				h.stop()
 				check.Equal(t, h.code, tc.code, "the guard ended with")
 				lab.NoneLeft(t, hidden)
-				lab.Until(t, "the end of the cgroups", func() bool { return len(groupsOf(h.cmd.Process.Pid)) == 0 })
+				must.Until(t, "the end of the cgroups", func() bool { return len(groupsOf(h.cmd.Process.Pid)) == 0 })
 			})
 		}
 	})
@@ -163,7 +163,7 @@ func TestTheNextGorunEndsWhatIsLeft(t *testing.T) {
 		next.run(script(1, "exit 0"))
 		next.finish()
 		lab.NoneLeft(t, hidden)
-		lab.Until(t, "the end of the cgroups", func() bool { return len(groupsOf(h.cmd.Process.Pid)) == 0 })
+		must.Until(t, "the end of the cgroups", func() bool { return len(groupsOf(h.cmd.Process.Pid)) == 0 })
 		check.OK(t, syscall.Kill(stranger.Process.Pid, 0), "a stranger was killed for its environment")
 		var pid int
 		if _, err := fmt.Sscan(other.printed(2, 1), &pid); err != nil || syscall.Kill(pid, 0) != nil {

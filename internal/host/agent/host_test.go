@@ -217,7 +217,7 @@ func (h *host) tell(t wire.Type, message any) {
 func (h *host) until(what string, is func() bool) {
 	h.t.Helper()
 	ended := false
-	lab.Until(h.t, what, func() bool {
+	must.Until(h.t, what, func() bool {
 		select {
 		case <-h.gone:
 			ended = true
@@ -255,7 +255,7 @@ func (h *host) awaitEnd() {
 // awaitDone waits until the agent has said done, or has ended.
 func (h *host) awaitDone() {
 	h.t.Helper()
-	lab.Until(h.t, "the end of the job", func() bool {
+	must.Until(h.t, "the end of the job", func() bool {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		return h.done || h.err != nil

@@ -42,13 +42,13 @@ func TestConnectionIsRead(t *testing.T) {
 		_, err = server.Write([]byte("beat"))
 		_, err2 := client.Write([]byte("beat beat"))
 		must.OK(t, errors.Join(err, err2))
-		lab.Until(t, "both writes to arrive", func() bool {
+		must.Until(t, "both writes to arrive", func() bool {
 			r, err := line.read()
 			return err == nil && r.acked == before.acked+4 && r.received == before.received+9 && r.unacked == 0
 		})
 		server.SetLinger(0)
 		server.Close()
-		lab.Until(t, "the connection to go", func() bool { _, err := line.read(); return err != nil })
+		must.Until(t, "the connection to go", func() bool { _, err := line.read(); return err != nil })
 		client.Close()
 		// The same ports again are another connection, even so.
 		again, other, same := connect(t, l, client.LocalAddr().(*net.TCPAddr).Port)

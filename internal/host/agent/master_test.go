@@ -35,7 +35,7 @@ func TestOtherUsersOnMasterPort(t *testing.T) {
 	h.awaitOutput(0)
 	l := must.Get(lab.ListenAs(nobody, h.ready.FreePort))(t)
 	defer l.Close()
-	lab.Until(t, "a note", func() bool { return len(notes) > 0 })
+	must.Until(t, "a note", func() bool { return len(notes) > 0 })
 	n := <-notes
 	check.That(t, n.By == 0 && strings.HasPrefix(n.Text, fmt.Sprintf("user %d of this host listens on MASTER_PORT, %d,",
 		nobody, h.ready.FreePort)), "%+v", n)

@@ -13,7 +13,6 @@ import (
 
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/check"
-	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -106,7 +105,7 @@ func TestPumpReportsPauses(t *testing.T) {
 			into.Close()
 			wait(t, ended, "the pump's end")
 		default:
-			lab.Until(t, "a word about the pause", func() bool { return s.paused() > i })
+			must.Until(t, "a word about the pause", func() bool { return s.paused() > i })
 			time.Sleep(2 * pauseTime)
 		}
 	}
@@ -152,7 +151,7 @@ func TestPumpDeliversWhatIsInThePipe(t *testing.T) {
 	p, into, s, ended := startPump(t, pumpBuffer)
 	const total = wire.Window + 50_000 // so that 50,000 bytes wait in the pipe
 	must.Get(into.Write(bytes.Repeat([]byte("x"), total)))(t)
-	lab.Until(t, "a whole window", func() bool { return s.spent(wire.Window) })
+	must.Until(t, "a whole window", func() bool { return s.spent(wire.Window) })
 	p.mu.Lock() // as after rankEnded and drainTime
 	p.endBy = time.Now().Add(-time.Second)
 	p.mu.Unlock()
@@ -187,7 +186,7 @@ func TestPumpCutsAPipeThatNeverFallsSilent(t *testing.T) {
 		}
 	}()
 	p.rankEnded()
-	lab.Until(t, "a whole window", func() bool { return s.spent(wire.Window) })
+	must.Until(t, "a whole window", func() bool { return s.spent(wire.Window) })
 	had := wire.Window
 	for stop := time.Now().Add(drainTime + 5*time.Second); time.Now().Before(stop); {
 		select {

@@ -13,7 +13,6 @@ import (
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/files"
-	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -325,7 +324,7 @@ func TestServeEndsWhileItsFramesAreStuck(t *testing.T) {
 		Parting:   100 * time.Millisecond,
 	}
 	h.run(job)
-	lab.Until(t, "the agent's last word", func() bool { return strings.Contains(h.said(), "no word from gorun") })
+	must.Until(t, "the agent's last word", func() bool { return strings.Contains(h.said(), "no word from gorun") })
 }
 
 // TestServeHorovodsRendezvous checks that each rank has a rendezvous that reaches the others, and

@@ -17,7 +17,6 @@ import (
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/files"
-	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -156,7 +155,7 @@ func TestAgentEndsInTheMiddleOfAFolder(t *testing.T) {
 				"%v, %v: %s", offer.Type, err, h.said())
 			end(h)
 			h.awaitEnd()
-			lab.Until(t, "the end of the cgroups", func() bool { return len(groupsOf(h.cmd.Process.Pid)) == 0 })
+			must.Until(t, "the end of the cgroups", func() bool { return len(groupsOf(h.cmd.Process.Pid)) == 0 })
 		})
 	}
 }

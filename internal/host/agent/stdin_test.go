@@ -11,7 +11,6 @@ import (
 
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/check"
-	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -87,7 +86,7 @@ func (in *input) pushAll(t *testing.T, data []byte) (cost int) {
 	for sent := 0; sent < len(data); {
 		n := copy(buf, data[sent:]) // push must keep a copy
 		cost += wire.Cost(n)
-		lab.Until(t, "credit", func() bool { back, _ := in.returned(); return cost-back <= wire.Window })
+		must.Until(t, "credit", func() bool { back, _ := in.returned(); return cost-back <= wire.Window })
 		in.mustPush(t, buf[:n])
 		sent += n
 	}

@@ -26,7 +26,7 @@ func oldGroup(t *testing.T, controller string) string {
 		lab.Skip(t, "no cgroup v1 can be made: "+err.Error())
 	}
 	t.Cleanup(func() {
-		lab.Until(t, "the end of "+group, func() bool { return syscall.Rmdir(group) == nil })
+		must.Until(t, "the end of "+group, func() bool { return syscall.Rmdir(group) == nil })
 	})
 	return group
 }

@@ -77,7 +77,7 @@ func TestEnding(t *testing.T) {
 	must.OK(t, child.Start())
 	check.That(t, !Ending(child.Process.Pid), "a process that reads is ending")
 	stdin.Close()
-	lab.Until(t, "the end of a process whose input has ended", func() bool { return Ending(child.Process.Pid) })
+	must.Until(t, "the end of a process whose input has ended", func() bool { return Ending(child.Process.Pid) })
 	check.OK(t, child.Wait())
 	check.That(t, Ending(child.Process.Pid), "a process that is no more is not ending")
 }
@@ -112,7 +112,7 @@ func startTree(t *testing.T, script string, size int) tree {
 		lab.NoneLeft(t, mark)
 	})
 	root := tree{cmd.Process.Pid, mark, stdin, bufio.NewReader(stdout)}
-	lab.Until(t, fmt.Sprintf("%d processes below the root", size), func() bool {
+	must.Until(t, fmt.Sprintf("%d processes below the root", size), func() bool {
 		return len(Descendants(root.root)) >= size
 	})
 	return root
@@ -135,7 +135,7 @@ func TestTreesAreFoundAndKilled(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			root := startTree(t, tc.script, tc.size)
-			lab.Until(t, "the last process to start", func() bool {
+			must.Until(t, "the last process to start", func() bool {
 				all := Descendants(root.root)
 				sleeps := 0
 				for _, p := range all {
@@ -151,7 +151,7 @@ func TestTreesAreFoundAndKilled(t *testing.T) {
 				check.That(t, err == nil && again.Started == p.Started, "%+v is now %+v, %v", p, again, err)
 			}
 			check.Equal(t, len(killTree(root.root)), tc.size, "killed")
-			lab.Until(t, "the end of the tree", func() bool { return len(Descendants(root.root)) == 0 })
+			must.Until(t, "the end of the tree", func() bool { return len(Descendants(root.root)) == 0 })
 		})
 	}
 }

@@ -108,7 +108,7 @@ func TestEnvironmentOfAProcessThatHasChangedItsUser(t *testing.T) {
 	must.That(t, err == nil && owner == nil, "%+v, %v", owner, err)
 	defer p.Close()
 	must.OK(t, p.Signal(syscall.SIGUSR1))
-	lab.Until(t, "the change of the user", func() bool { return errors.As(p.Own(), new(*ForeignError)) })
+	must.Until(t, "the change of the user", func() bool { return errors.As(p.Own(), new(*ForeignError)) })
 	env, err := p.Environment()
 	check.That(t, err != nil, "it says %q", env)
 }

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/check"
@@ -52,9 +51,7 @@ func TestAgentWaitsForAJob(t *testing.T) {
 		return strings.Fields(string(text))
 	}
 	spare := func(n int) string { // the nth agent that was started
-		for len(pids()) < n {
-			time.Sleep(time.Millisecond)
-		}
+		must.Until(t, "an agent", func() bool { return len(pids()) >= n })
 		return pids()[n-1]
 	}
 	run := func(nonce string) string {
@@ -81,12 +78,12 @@ func TestKilledSpareCostsNoJob(t *testing.T) {
 	s := newStock(t.Context(), []string{"/bin/cat"}, true)
 	defer s.close()
 	var spare *agent
-	for spare == nil {
-		time.Sleep(time.Millisecond)
+	must.Until(t, "a spare", func() bool {
 		s.mu.Lock()
+		defer s.mu.Unlock()
 		spare = s.spare
-		s.mu.Unlock()
-	}
+		return spare != nil
+	})
 	must.OK(t, spare.process.Kill())
 	end := spare.wait()
 	check.That(t, end.Code == 137, "the spare ended with %+v", end)

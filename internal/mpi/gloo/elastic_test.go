@@ -13,7 +13,6 @@ import (
 
 	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/fake"
-	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -183,7 +182,7 @@ func TestElasticEpochs(t *testing.T) {
 	met := make(chan error, 1)
 	go func() { met <- w.rendezvous(1, atOnce) }()
 	for _, m := range []*member{a, b} { // they live, and wait to be let in
-		lab.Until(t, "a sign of life", func() bool { parks, _ := m.heard(); return len(parks) == 1 })
+		must.Until(t, "a sign of life", func() bool { parks, _ := m.heard(); return len(parks) == 1 })
 	}
 	select {
 	case err := <-met:
@@ -204,10 +203,10 @@ func TestElasticEpochs(t *testing.T) {
 	c := newMember(t, s, 2)
 	w = oneHost(b, a, c)
 	w.mustAsk(t, 2, "PUT", "/global/rank_2", []byte("host"))
-	lab.Until(t, "a sign of life", func() bool { parks, _ := c.heard(); return len(parks) == 1 })
+	must.Until(t, "a sign of life", func() bool { parks, _ := c.heard(); return len(parks) == 1 })
 	answers := []chan string{reborn(w, 0), reborn(w, 0), reborn(w, 1)}
 	for _, m := range []*member{a, b} {
-		lab.Until(t, "the question for the next epoch", func() bool { parks, _ := m.heard(); return len(parks) == 2 })
+		must.Until(t, "the question for the next epoch", func() bool { parks, _ := m.heard(); return len(parks) == 2 })
 	}
 	select {
 	case got := <-answers[0]:
@@ -261,7 +260,7 @@ func TestElasticEnds(t *testing.T) {
 	check.That(t, status == 500 && err == nil, "a question in an epoch that has passed: %d, %v", status, err)
 	left.letIn(1, 1, 2)
 	answer := reborn(w, 1)
-	lab.Until(t, "the question for the next epoch", func() bool { parks, _ := left.heard(); return len(parks) == 2 })
+	must.Until(t, "the question for the next epoch", func() bool { parks, _ := left.heard(); return len(parks) == 2 })
 	left.change(func() { left.over = true })
 	select {
 	case got := <-answer:

@@ -18,7 +18,6 @@ import (
 
 	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/fake"
-	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -218,17 +217,17 @@ func TestNotices(t *testing.T) {
 		m.change(func() { close(m.interrupted) })
 	}
 	register(0, ears.registration())
-	lab.Until(t, "a second notice", func() bool { return len(ears.heard()) >= 2 })
+	must.Until(t, "a second notice", func() bool { return len(ears.heard()) >= 2 })
 	again := newListener(t, "root's")
 	again.mu.Lock()
 	again.mute = true
 	again.mu.Unlock()
 	register(0, again.registration())
-	lab.Until(t, "notices elsewhere", func() bool { return len(again.heard()) >= 2 })
+	must.Until(t, "notices elsewhere", func() bool { return len(again.heard()) >= 2 })
 
 	// It leaves, and hears no more of this epoch, but of the next.
 	answer := reborn(w, 0)
-	lab.Until(t, "the question for the next epoch", func() bool { parks, _ := root.heard(); return len(parks) == 2 })
+	must.Until(t, "the question for the next epoch", func() bool { parks, _ := root.heard(); return len(parks) == 2 })
 	root.letIn(2, 0, 1)
 	check.Equal(t, <-answer, "200 0,1,0,1,0,1 <nil>", "the next epoch")
 	n := len(again.heard())
@@ -236,7 +235,7 @@ func TestNotices(t *testing.T) {
 	got := again.heard()
 	check.That(t, len(got) == n, "%d notices after it had left", len(got)-n)
 	root.change(func() { close(root.interrupted) })
-	lab.Until(t, "a notice of the next epoch", func() bool { return len(again.heard()) > n })
+	must.Until(t, "a notice of the next epoch", func() bool { return len(again.heard()) > n })
 	stamps := append(ears.heard(), again.heard()...)
 	check.That(t, slices.IsSorted(stamps) && len(slices.Compact(slices.Clone(stamps))) == len(stamps) &&
 		stamps[0] > 1 && stamps[len(stamps)-1] > 2, "the notices' times are %v", stamps)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/fake"
-	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -65,13 +64,13 @@ func TestSever(t *testing.T) {
 	}
 	began := time.Now()
 	change(a, func() { close(a.failed) })
-	lab.Until(t, "the cut", func() bool { return count(a) > 0 })
+	must.Until(t, "the cut", func() bool { return count(a) > 0 })
 	took := time.Since(began)
 	check.That(t, took >= settleTime*3/4, "cut after %v, when Horovod may just begin", took)
 	wantSevered(t, a, "10.0.0.1:1001", "10.0.0.1:1002", "10.0.0.3:1020", "[fd00::2]:1010")
 	began = time.Now()
 	change(b, func() { close(b.failed) })
-	lab.Until(t, "the second cut", func() bool { return count(b) > 0 })
+	must.Until(t, "the second cut", func() bool { return count(b) > 0 })
 	took = time.Since(began)
 	check.That(t, took <= settleTime, "cut %v after the epoch had failed, long after its begin", took)
 	wantSevered(t, b, "10.0.0.1:1001", "10.0.0.3:1021", "[fd00::2]:1010", "[fd00::2]:1012")

@@ -220,9 +220,7 @@ func TestHostileHostBreaksOnlyItsResident(t *testing.T) {
 	r := reside(t, garbage)
 	check.Error(converse(r, "nonce", "")).Any(t, "garbage is an agent")
 	h := &host{Host: Host{Name: "f1"}, trace: quiet, lines: []*line{{Conn: garbage, resident: r}}}
-	for r.Alive() { // its reader may be behind
-		time.Sleep(time.Millisecond)
-	}
+	must.Until(t, "the end of garbage", func() bool { return !r.Alive() }) // its reader may be behind
 	if reached, err := h.reach(t.Context()); err != nil || reached.Build != "" || h.resident() != nil {
 		t.Errorf("after garbage: %+v, %v", reached, err)
 	}
@@ -247,9 +245,7 @@ func TestHostileHostBreaksOnlyItsResident(t *testing.T) {
 		return err
 	})
 	must.Get(reside(t, flood).open())(t)
-	for sent.Load() < bound-frame {
-		time.Sleep(time.Millisecond)
-	}
+	must.Until(t, "the flood", func() bool { return sent.Load() >= bound-frame })
 	time.Sleep(100 * time.Millisecond) // for more, if it is taken
 	n := sent.Load()
 	check.That(t, n <= bound+4*frame, "a host that floods has sent %d bytes", n)

@@ -7,19 +7,10 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 )
-
-// await polls until ok.
-func await(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for begun := time.Now(); !ok(); time.Sleep(5 * time.Millisecond) {
-		must.That(t, time.Since(begun) <= time.Minute, "%s: not after a minute", what)
-	}
-}
 
 // event writes an event of a watch.
 func event(w http.ResponseWriter, kind string, object any) {
@@ -80,16 +71,16 @@ func TestWatchFollowsPods(t *testing.T) {
 		}
 		return strings.Join(names, " ")
 	}
-	await(t, "w-0 deleted", func() bool { return names() == "w-1" })
+	must.Until(t, "w-0 deleted", func() bool { return names() == "w-1" })
 	p, known := w.Last("w-0")
 	check.That(t, known && p.Node == "n2" && !p.Ready && p.Reason == "it has been deleted", "%+v", p)
 	steps <- struct{}{}
-	await(t, "the new list", func() bool { return lists.Load() == 2 && names() == "w-1" })
+	must.Until(t, "the new list", func() bool { return lists.Load() == 2 && names() == "w-1" })
 	p, known = w.Last("w-2")
 	check.That(t, known && p.Reason == "it has been deleted", "%+v", p)
 	steps <- struct{}{}
-	await(t, "the refusal", func() bool { return strings.Contains(names(), "no longer") })
-	await(t, "the next watch", func() bool { return names() == "w-1" })
+	must.Until(t, "the refusal", func() bool { return strings.Contains(names(), "no longer") })
+	must.Until(t, "the next watch", func() bool { return names() == "w-1" })
 }
 
 // A server that sends too much, or something that is no event, ends the watch with an error.
@@ -114,7 +105,7 @@ func TestHostileWatch(t *testing.T) {
 		})
 		c := must.Get(client(config(t, s, "token: secret")))(t)
 		w := c.Watch("a=b", nil, "1")
-		await(t, tc.name, func() bool {
+		must.Until(t, tc.name, func() bool {
 			_, err := w.Pods()
 			return err != nil && strings.Contains(err.Error(), tc.want)
 		})

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
@@ -31,11 +30,11 @@ func TestStoreForgetsWaits(t *testing.T) {
 	for i := range 100 {
 		wg.Go(func() { s.Get(ctx, fmt.Sprint("never", i%10)) })
 	}
-	for waiting := 0; waiting < 10; time.Sleep(time.Millisecond) {
+	must.Until(t, "ten waits", func() bool {
 		s.mu.Lock()
-		waiting = len(s.waits)
-		s.mu.Unlock()
-	}
+		defer s.mu.Unlock()
+		return len(s.waits) == 10
+	})
 	cancel()
 	wg.Wait()
 	check.That(t, len(s.waits) == 0, "%d waits are kept", len(s.waits))

@@ -142,9 +142,7 @@ func TestLogOnAFullDisk(t *testing.T) {
 	for range 10000 {
 		tail.Add(time.Now(), 1, 1, bytes.Repeat([]byte("lost"), 100))
 	}
-	for tail.loggedAll() != nil {
-		time.Sleep(time.Millisecond)
-	}
+	must.Until(t, "the end of the log", func() bool { return tail.loggedAll() == nil })
 	must.OK(t, os.Mkdir(dir, 0o700))
 	tail.Add(time.Now(), 2, 1, []byte("kept"))
 	wait()

@@ -21,7 +21,7 @@ func TestControlSocketAnswersNoOtherUser(t *testing.T) {
 	dir := ownFolder(t, c, "run")
 	r := command.StartIn(t, c, []string{"XDG_RUNTIME_DIR=" + dir}, "-np", "2", "-H", "f1:2", "sh", "-c",
 		"echo ready; exec sleep 1000")
-	command.Await(t, "the ranks", func() bool { return strings.Count(r.Out.String(), "ready") == 2 })
+	must.Until(t, "the ranks", func() bool { return strings.Count(r.Out.String(), "ready") == 2 })
 	sockets, err := filepath.Glob(dir + "/gorun/*.sock")
 	must.That(t, err == nil && len(sockets) == 1, "sockets %q, %v", sockets, err)
 	answers := func() {

@@ -52,7 +52,7 @@ func TestFilesThatComeBack(t *testing.T) {
 		dir := filepath.Join(victims, "in", fmt.Sprint(i))
 		r := command.Start(t, c, "cp", "f1:*", dir)
 		if tc.want == "" && i > 0 {
-			command.Await(t, "the part of the file", func() bool {
+			must.Until(t, "the part of the file", func() bool {
 				parts, err := os.ReadDir(dir)
 				return err == nil && len(parts) == 1
 			})

@@ -28,7 +28,7 @@ func mirage(t *testing.T, c *lab.Cluster, source, mount, name string) {
 	}
 	asOn(t, c, attacker, `mkdir -p "$1"`, mount) // as fusermount asks
 	out := serveMirage(t, c, `exec "$@"`, source, mount, name)
-	command.Await(t, "the mount", func() bool {
+	must.Until(t, "the mount", func() bool {
 		must.That(t, !strings.Contains(out.String(), "fuse: "), "%v", out.String())
 		return strings.Contains(out.String(), "ready")
 	})
@@ -167,7 +167,7 @@ func TestFileOfAnotherUsersFileSystemIsNotTheCopy(t *testing.T) {
 	s.as(attacker, `: >open/file`)
 	shown := filepath.Join(c.Dir, "open/file")
 	out := serveMirage(t, c, `exec "$@"`, filepath.Join(c.Dir, "theirs/file"), shown, "evil")
-	command.Await(t, "the mount", func() bool {
+	must.Until(t, "the mount", func() bool {
 		must.That(t, !strings.Contains(out.String(), "fuse: "), "%v", out.String())
 		return strings.Contains(out.String(), "ready")
 	})

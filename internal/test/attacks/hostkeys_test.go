@@ -39,7 +39,7 @@ func TestRevokedHostsAreRefused(t *testing.T) {
 	if err := syscall.Kill(host.PID, syscall.SIGHUP); err != nil { // sshd reads its keys again
 		t.Fatal(err)
 	}
-	command.Await(t, "the certificate", func() bool {
+	must.Until(t, "the certificate", func() bool {
 		out, _ := exec.Command("ssh-keyscan", "-c", "-T", "1", "-p", fmt.Sprint(host.Port), host.Addr).Output()
 		return strings.Contains(string(out), "-cert-")
 	})

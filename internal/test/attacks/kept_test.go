@@ -62,7 +62,7 @@ func TestKeptHostsAreTheirUsersAlone(t *testing.T) {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	}()
-	command.Await(t, "the impostor", func() bool { return got.String() != "" })
+	must.Until(t, "the impostor", func() bool { return got.String() != "" })
 	must.Run(t, exec.Command("chmod", "700", dir, filepath.Dir(sockets[0])))
 	r := gorun("-v", "-H", "f1", "true")
 	for _, want := range []string{"listens on " + planted, "f1: connected already, by up-"} {

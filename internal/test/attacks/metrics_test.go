@@ -22,7 +22,7 @@ func TestMetricsUnderSiege(t *testing.T) {
 	r := command.StartWithin(t, nil, siegeTime, "sh", nil, "-c", `ulimit -n 400; exec "$@"`, "sh",
 		command.Binary("gorun"), "--launcher", "local", "-np", "1", "--metrics", ":0", "sleep", "600")
 	url := regexp.MustCompile(`http://(127\.0\.0\.1:\d+)/metrics`)
-	command.Await(t, "the address", func() bool { return url.MatchString(r.Err.String()) })
+	must.Until(t, "the address", func() bool { return url.MatchString(r.Err.String()) })
 	addr := url.FindStringSubmatch(r.Err.String())[1]
 	proc := filepath.Join("/proc", strconv.Itoa(r.Cmd.Process.Pid))
 	before := residentKiB(t, proc)

@@ -11,6 +11,7 @@ import (
 	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // commons is a folder that everyone may write to, and not sticky: the kernel protects no links
@@ -182,7 +183,7 @@ func TestMetricsStayInTheirFolder(t *testing.T) {
 	s.as(victim, `mkdir open/own`)
 	r := command.Start(t, c, "--metrics", filepath.Join(c.Dir, "open/own/precious"), "-np", "1", "sh", "-c",
 		`echo ready; until [ -e "$0" ]; do sleep .1; done`, filepath.Join(c.Dir, "open/go"))
-	command.Await(t, "the rank", func() bool { return strings.Contains(r.Out.String(), "ready") })
+	must.Until(t, "the rank", func() bool { return strings.Contains(r.Out.String(), "ready") })
 	s.as(attacker, `mv open/own open/moved && ln -s ../private open/own && touch open/go`)
 	r.Want(0)
 	s.unharmed()

@@ -19,7 +19,7 @@ func jobHere(t *testing.T, name string) (env []string, job *command.Run) {
 	env = []string{"HOME=" + t.TempDir(), "XDG_RUNTIME_DIR="}
 	job = command.StartWithin(t, nil, siegeTime, command.Binary("gorun"), env, "--launcher", "local", "--name", name,
 		"sh", "-c", "echo ready; exec sleep 600")
-	command.Await(t, "the job", func() bool { return strings.Contains(job.Out.String(), "ready") })
+	must.Until(t, "the job", func() bool { return strings.Contains(job.Out.String(), "ready") })
 	return env, job
 }
 
@@ -42,7 +42,7 @@ func TestForwardedPortsAreTheUsersAlone(t *testing.T) {
 	_, port, _ := net.SplitHostPort(service.Addr().String())
 	r := command.StartWithin(t, nil, siegeTime, command.Binary("gorun"), env, "forward", "forwarded", port+":0")
 	here := regexp.MustCompile(`(127\.0\.0\.1:\d+) is port ` + port)
-	command.Await(t, "the address", func() bool { return here.MatchString(r.Err.String()) })
+	must.Until(t, "the address", func() bool { return here.MatchString(r.Err.String()) })
 	addr := here.FindStringSubmatch(r.Err.String())[1]
 	read := func() string {
 		conn := must.Get(net.Dial("tcp", addr))(t)
@@ -72,7 +72,7 @@ func TestLivePageIsTheUsersAlone(t *testing.T) {
 	env, job := jobHere(t, "shown")
 	r := command.StartWithin(t, nil, siegeTime, command.Binary("gorun"), env, "report", "--live", "shown")
 	here := regexp.MustCompile(`http://\S+`)
-	command.Await(t, "the address", func() bool { return here.MatchString(r.Err.String()) })
+	must.Until(t, "the address", func() bool { return here.MatchString(r.Err.String()) })
 	url := here.FindString(r.Err.String())
 	const read = "import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1]).read().decode())"
 	out, err := exec.Command("python3", "-c", read, url).CombinedOutput()

@@ -65,7 +65,7 @@ import os, signal, sys, time
 signal.signal(40, lambda *_: 0)
 print("ready", flush=True)
 time.sleep(1000)'`, dir)
-	command.Await(t, "the rank", func() bool { return strings.Contains(r.Out.String(), "ready") })
+	must.Until(t, "the rank", func() bool { return strings.Contains(r.Out.String(), "ready") })
 	gorun := func(args ...string) *command.Run {
 		t.Helper()
 		other := command.StartIn(t, c, env, args...)

@@ -61,7 +61,7 @@ func flood(t *testing.T, caller *exec.Cmd) {
 		_ = caller.Process.Kill()
 		_ = caller.Wait()
 	})
-	command.Await(t, "the flood", func() bool { return strings.Contains(said.String(), "flooded") })
+	must.Until(t, "the flood", func() bool { return strings.Contains(said.String(), "flooded") })
 }
 
 // Files that hosts pass on: neither another user of a host nor a peer on the network gets a byte of
@@ -83,7 +83,7 @@ func TestFilesThatArePassedOnAreTheUsersAlone(t *testing.T) {
 	}
 	r := command.StartWithin(t, c, siegeTime, command.Binary("gorun"), nil, "cp", file, "f1,f2:to")
 	var port netip.AddrPort
-	command.Await(t, "a port of the copy on f1", func() bool {
+	must.Until(t, "a port of the copy on f1", func() bool {
 		for at, loopback := range portsOf(t, c, "f1") {
 			if !loopback {
 				port = at
@@ -163,7 +163,7 @@ func besiegeStep(t *testing.T, help, start, job string) {
 		Port int
 		Seed string
 	}
-	command.Await(t, "the step", func() bool {
+	must.Until(t, "the step", func() bool {
 		text, err := os.ReadFile(filepath.Join(dir, "ticket"))
 		return err == nil && json.Unmarshal(text, &ticket) == nil
 	})

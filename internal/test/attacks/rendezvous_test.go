@@ -37,7 +37,7 @@ func connectAs(t *testing.T, c *lab.Cluster, uid int, from, port, text string, r
 	p.cmd.Stdout = &p.out
 	p.cmd.Stderr = &p.out
 	must.OK(t, p.cmd.Start())
-	command.Await(t, "a connection of user "+strconv.Itoa(uid), func() bool {
+	must.Until(t, "a connection of user "+strconv.Itoa(uid), func() bool {
 		line, _, sent := strings.Cut(p.out.String(), "\n")
 		p.from = line
 		return sent
@@ -75,7 +75,7 @@ func stoppedAgent(t *testing.T) (resume func()) {
 func ports(t *testing.T, r *command.Run, ranks int) []string {
 	t.Helper()
 	found := make([]string, ranks)
-	command.Await(t, "the ranks' ports:\n"+r.Err.String(), func() bool {
+	must.Until(t, "the ranks' ports:\n"+r.Err.String(), func() bool {
 		lines := regexp.MustCompile(`port (\d+) (\d+)\n`).FindAllStringSubmatch(r.Out.String(), -1)
 		for _, line := range lines {
 			rank, _ := strconv.Atoi(line[1])
@@ -138,12 +138,12 @@ func TestMPIPortAnswersNoOtherUser(t *testing.T) {
 	evil := connectAs(t, c, attacker, "0", port, hello+abort, true)
 	good := connectAs(t, c, victim, evil.from, port, hello, false)
 	resume()
-	command.Await(t, "an answer to rank 0", func() bool {
+	must.Until(t, "an answer to rank 0", func() bool {
 		return strings.Contains(good.out.String(), "cmd=set rank=0\n")
 	})
 	// Ranks in containers may be root.
 	good2 := connectAs(t, c, 0, "0", port, hello2, false)
-	command.Await(t, "an answer to rank 1", func() bool {
+	must.Until(t, "an answer to rank 1", func() bool {
 		return strings.Contains(good2.out.String(), ";rank=1;size=2;")
 	})
 	r.Stop()

@@ -81,7 +81,7 @@ func TestSecretsAreNowhere(t *testing.T) {
 		"--json-events", filepath.Join(logs, "events"), "--output-filename", filepath.Join(logs, "out"),
 		"--timestamp-output", "-x", "MY_SECRET", "-np", "4", "-H", "f1:2,f2:2", "bash", "-c", askKey, told)
 	stop := sampleArguments()
-	command.Await(t, "the ranks", func() bool { all, _ := filepath.Glob(told + "/told.*"); return len(all) == 4 })
+	must.Until(t, "the ranks", func() bool { all, _ := filepath.Glob(told + "/told.*"); return len(all) == 4 })
 	found.add("the job's key", jobKey(t, told+"/answer.0"))
 	for rank := range 4 {
 		token, err := os.ReadFile(told + "/token." + strconv.Itoa(rank))
@@ -127,7 +127,7 @@ func TestLauncherLeavesNoCore(t *testing.T) {
 	t.Chdir(t.TempDir())
 	r := command.StartPath(t, nil, "/usr/bin/prlimit", []string{"GOTRACEBACK=crash"}, "--core=unlimited",
 		command.Binary("gorun"), "-np", "1", "sh", "-c", "echo up; exec sleep 60")
-	command.Await(t, "the rank", func() bool { return strings.Contains(r.Out.String(), "up") })
+	must.Until(t, "the rank", func() bool { return strings.Contains(r.Out.String(), "up") })
 	must.OK(t, r.Cmd.Process.Signal(syscall.SIGABRT))
 	_ = r.Cmd.Wait()
 	if status := r.Cmd.ProcessState.Sys().(syscall.WaitStatus); !status.Signaled() || status.CoreDump() {

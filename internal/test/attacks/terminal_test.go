@@ -30,7 +30,7 @@ func TestTerminalsAreTheirUsersAlone(t *testing.T) {
 	r.Cmd.Stdin = keys
 	must.OK(t, r.Start())
 	terminal := ""
-	command.Await(t, "the rank in its terminal, and tmux", func() bool {
+	must.Until(t, "the rank in its terminal, and tmux", func() bool {
 		for _, pid := range processesOf("sleep\x001234567\x00") {
 			terminal, _ = os.Readlink("/proc/" + pid + "/fd/0")
 		}

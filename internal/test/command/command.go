@@ -139,14 +139,3 @@ func (r *Run) Want(code int, words ...string) *Run {
 	r.NothingLeft(0)
 	return r
 }
-
-// Await polls until ok, or fails the test.
-func Await(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(AwaitLimit); !ok(); time.Sleep(10 * time.Millisecond) {
-		must.That(t, !time.Now().After(deadline), "waited %v for %s", AwaitLimit, what)
-	}
-}
-
-// AwaitLimit bounds how long Await waits for an event.
-const AwaitLimit = 20 * time.Second

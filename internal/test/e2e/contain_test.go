@@ -29,7 +29,7 @@ func TestUnkillableProcessIsNamed(t *testing.T) {
 	}
 	t.Cleanup(func() {
 		put("THAWED", "freezer.state")
-		command.Await(t, "the end of "+group, func() bool { return os.Remove(group) == nil })
+		must.Until(t, "the end of "+group, func() bool { return os.Remove(group) == nil })
 	})
 	for name, tc := range map[string]struct {
 		script string
@@ -42,7 +42,7 @@ func TestUnkillableProcessIsNamed(t *testing.T) {
 		flag := filepath.Join(t.TempDir(), "go")
 		r := command.Start(t, nil, "-np", "1", "--grace", "1", "sh", "-c", "sleep 1000 & echo $!; while [ ! -e "+flag+
 			" ]; do sleep 0.1; done; "+tc.script)
-		command.Await(t, "the rank's child", func() bool { return strings.Contains(r.Out.String(), "\n") })
+		must.Until(t, "the rank's child", func() bool { return strings.Contains(r.Out.String(), "\n") })
 		_, text, _ := strings.Cut(strings.TrimSpace(r.Out.String()), ": ")
 		if text == "" {
 			text = strings.TrimSpace(r.Out.String())

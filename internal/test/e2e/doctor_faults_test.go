@@ -156,13 +156,10 @@ func quotaOfHalf(w *ward, host int) func() {
 	write(filepath.Join(group, "cgroup.procs"), strconv.Itoa(w.Hosts[host].PID))
 	heal := func() {
 		write(filepath.Join(top, "cgroup.procs"), strconv.Itoa(w.Hosts[host].PID))
-		for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) { // the last processes there end
-			if err := os.Remove(group); err == nil || os.IsNotExist(err) {
-				return
-			} else if time.Now().After(end) {
-				w.t.Fatal(err)
-			}
-		}
+		must.Until(w.t, "the end of the last processes there", func() bool {
+			err := os.Remove(group)
+			return err == nil || os.IsNotExist(err)
+		})
 	}
 	return heal
 }

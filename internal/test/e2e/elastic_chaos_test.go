@@ -104,7 +104,7 @@ func (l lesson) judge(t *testing.T, r *command.Run) {
 
 func awaitOutput(t *testing.T, r *command.Run, text string) {
 	t.Helper()
-	command.Await(t, text, func() bool { return strings.Contains(r.Out.String(), text) })
+	must.Until(t, text, func() bool { return strings.Contains(r.Out.String(), text) })
 }
 
 // havoc harms a job.

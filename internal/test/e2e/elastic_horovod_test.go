@@ -107,7 +107,7 @@ func (j *training) end(says ...string) {
 		check.That(j.t, strings.Contains(j.Err.String(), text),
 			"stderr lacks %q:\n%s", text, golden.Clip(j.Err.String()))
 	}
-	command.Await(j.t, "the end of all processes", func() bool { return len(lab.Processes(j.Mark)) == 0 })
+	must.Until(j.t, "the end of all processes", func() bool { return len(lab.Processes(j.Mark)) == 0 })
 }
 
 // kill ends a rank as a crash does.

@@ -33,13 +33,13 @@ func testElasticOutput(t *testing.T) {
 	r := command.Start(t, nil, append([]string{"-np", "2", "--min-np", "1", "--max-np", "3", "--prefix", "horovod",
 		"--stdout-file", dir + "/%l.%2r",
 		"--host-discovery-script", "cat " + list}, elasticRank(t, 25)...)...)
-	command.Await(t, "the first epoch", func() bool { return strings.Contains(read("0.00"), "epoch 1 rank 0 of 2 ") })
+	must.Until(t, "the first epoch", func() bool { return strings.Contains(read("0.00"), "epoch 1 rank 0 of 2 ") })
 	say("localhost:3\n")
-	command.Await(t, "the rank that was added", func() bool {
+	must.Until(t, "the rank that was added", func() bool {
 		return strings.Contains(read("2.02"), "epoch 2 rank 2 of 3 ")
 	})
 	say("localhost:1\n")
-	command.Await(t, "the ranks' end", func() bool { return strings.Contains(read("0.00"), "epoch 3 rank 0 of 1 ") })
+	must.Until(t, "the ranks' end", func() bool { return strings.Contains(read("0.00"), "epoch 3 rank 0 of 1 ") })
 	r.Want(0, "localhost has 3 slots", "localhost has 1 slot").NothingLeft(30 * time.Second)
 	check.That(t, r.Out.Len() == 0, "shown: %s", golden.Clip(r.Out.String()))
 }

@@ -220,7 +220,7 @@ func testElasticAgentStandsStill(t *testing.T) {
 	must.OK(t, syscall.Kill(agent, syscall.SIGSTOP), "stop agent", agent)
 	awaitEpoch(t, r, 2, 1, 40*time.Second)
 	_ = syscall.Kill(agent, syscall.SIGCONT)
-	command.Await(t, "the end of the rank that was left", func() bool { return command.ProcFile(rank, "stat") == "" })
+	must.Until(t, "the end of the rank that was left", func() bool { return command.ProcFile(rank, "stat") == "" })
 	got := members(r, 2)
 	check.That(t, len(got) == 1 && got[0].pid == first[0].pid, "epoch 2 is %+v", got)
 	r.Want(0, "host f2: no word from the agent for 10")

@@ -20,7 +20,7 @@ func TestRanksReportALostHost(t *testing.T) {
 	c := lab.MustNamespaces(t, lab.Specs(2)...)
 	script := `trap '' TERM; echo up; ` + command.Binary("mnist") + ` --epochs 100000 >/dev/null; echo ended`
 	r := command.Start(t, c, "-np", "4", "-H", "f1:2,f2:2", "--grace", "20", "sh", "-c", script)
-	command.Await(t, "the ranks to train", func() bool {
+	must.Until(t, "the ranks to train", func() bool {
 		training := 0
 		for _, pid := range lab.Processes(r.Mark) {
 			if strings.HasPrefix(command.ProcFile(pid, "cmdline"), command.Binary("mnist")) {
@@ -32,7 +32,7 @@ func TestRanksReportALostHost(t *testing.T) {
 	time.Sleep(500 * time.Millisecond) // into the middle of the training
 	cut := time.Now()
 	must.OK(t, c.Cut(t.Context(), "f2"))
-	command.Await(t, "the ranks of f1 to end", func() bool { return strings.Count(r.Out.String(), "ended") == 2 })
+	must.Until(t, "the ranks of f1 to end", func() bool { return strings.Count(r.Out.String(), "ended") == 2 })
 	took := time.Since(cut)
 	check.That(t, took <= 8500*time.Millisecond, "the ranks that were left heard after %v", took)
 	for _, rank := range []string{"f1:0: ", "f1:1: "} {

@@ -129,7 +129,7 @@ while True:
     hvd.allreduce(torch.ones(1000))
 `
 	r := command.StartIn(t, c, env, "-np", "4", "-H", "f1:2,f2:2", python, "-c", program)
-	command.Await(t, "the ranks to train", func() bool { return strings.Count(r.Out.String(), "6.0") == 4 })
+	must.Until(t, "the ranks to train", func() bool { return strings.Count(r.Out.String(), "6.0") == 4 })
 	var victim int
 	for _, pid := range lab.Processes(r.Mark) {
 		if strings.Contains(command.ProcFile(pid, "environ"), "HOROVOD_RANK=2\x00") &&

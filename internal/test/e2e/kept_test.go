@@ -10,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/command"
@@ -80,21 +79,7 @@ func (k *keptLab) logins(host string) int {
 // none waits until there is nothing of a kind.
 func (k *keptLab) none(what string, count func() int) {
 	k.Helper()
-	for end := time.Now().Add(2 * time.Minute); count() > 0; time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			k.Fatalf("%d of %s are left", count(), what)
-		}
-	}
-}
-
-func (k *keptLab) await(what string, ok func() bool) {
-	k.Helper()
-	k.none(what, func() int {
-		if ok() {
-			return 0
-		}
-		return 1
-	})
+	must.Until(k, "the end of "+what, func() bool { return count() == 0 })
 }
 
 // usesKept reports whether a job that ended well used the kept connections to the two hosts.
@@ -118,7 +103,7 @@ func TestKeptHostsServeJobs(t *testing.T) {
 	// reach, runs beside the others.
 	beside := k.start("-np", "2", "-H", "f1,f2", "-x", "CANARY=of the first job", "--wdir", "/", "sh", "-c",
 		"umask 077; ulimit -n 50; echo ready; exec sleep 1000")
-	k.await("the first job", func() bool { return strings.Count(beside.Out.String(), "ready") == 2 })
+	must.Until(k, "the first job", func() bool { return strings.Count(beside.Out.String(), "ready") == 2 })
 
 	script := `echo dir $PWD; echo umask $(umask); ulimit -a | sed "s/^/limit /"; grep -E "^(Umask|Uid|Gid|Groups|Sig(Blk|Ign|Cgt)|Cap|NoNewPrivs|Seccomp|Cpus_allowed|Mems_allowed)" /proc/self/status | sed "s/^/status /"; ` +
 		`ls /proc/self/fd | sed "s/^/fd /"; env | sort | sed "s/^/env /"`
@@ -155,7 +140,7 @@ func TestKeptHostsServeJobs(t *testing.T) {
 
 	// An agent that is killed takes down its own job only.
 	victim := k.start("-np", "2", "-H", "f1,f2", "sh", "-c", "echo ready; exec sleep 1000")
-	k.await("the victim", func() bool { return strings.Count(victim.Out.String(), "ready") == 2 })
+	must.Until(k, "the victim", func() bool { return strings.Count(victim.Out.String(), "ready") == 2 })
 	agents := slices.DeleteFunc(lab.Processes(victim.Mark), func(pid int) bool {
 		return !strings.HasPrefix(command.ProcFile(pid, "cmdline"), "sleep")
 	})
@@ -251,12 +236,12 @@ func TestKeptHostsThatAreLost(t *testing.T) {
 		}
 	}
 	job() // it connects by itself, or finds the new connection
-	k.await("a new connection", func() bool { return k.logins("f1") > logins })
-	k.await("a job that uses it", func() bool { return usesKept(job()) })
+	must.Until(k, "a new connection", func() bool { return k.logins("f1") > logins })
+	must.Until(k, "a job that uses it", func() bool { return usesKept(job()) })
 
 	// Jobs end with a keeper that is killed, and what it leaves stops nobody.
 	running := k.start("-H", "f1,f2", "sh", "-c", "echo ready; exec sleep 1000")
-	k.await("the job", func() bool { return strings.Count(running.Out.String(), "ready") == 2 })
+	must.Until(k, "the job", func() bool { return strings.Count(running.Out.String(), "ready") == 2 })
 	keeper := k.keepers()[0]
 	must.OK(t, syscall.Kill(keeper.PID, syscall.SIGKILL))
 	if code := running.Wait(); code != 125 || !strings.Contains(running.Err.String(), keeper.ID+
@@ -285,13 +270,13 @@ func TestKeepersAreReplacedAndEnd(t *testing.T) {
 		t.Errorf("%+v keep the same host again", now)
 	}
 	running := k.start("-H", "f1", "sh", "-c", "echo ready; exec sleep 1000")
-	k.await("the job", func() bool { return strings.Contains(running.Out.String(), "ready") })
+	must.Until(k, "the job", func() bool { return strings.Contains(running.Out.String(), "ready") })
 	up := k.gorun(0, "up", "-H", "f1,f2")
 	check.That(t, strings.Contains(up.Err.String(), "it replaces "+before[0].ID), "gorun up says:\n%s", &up.Err)
 	must.OK(t, running.Cmd.Process.Signal(os.Interrupt))
 	code := running.Wait()
 	check.That(t, code == 130, "the job of the first keeper ended with %d:\n%s", code, &running.Err)
-	k.await("one keeper", func() bool {
+	must.Until(k, "one keeper", func() bool {
 		now := k.keepers()
 		return len(now) == 1 && now[0].ID == strings.TrimSpace(up.Out.String())
 	})

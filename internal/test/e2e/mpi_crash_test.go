@@ -67,7 +67,7 @@ func TestMPIServerThatCrashes(t *testing.T) {
 			r := command.New(t, nil, command.Limit, command.NewMark(t), append(argv, tt.program, "wait")...)
 			r.Cmd.Env = append(r.Cmd.Env, "HOME="+home)
 			must.OK(t, r.Start())
-			command.Await(t, "the ranks: "+strings.Join(r.Cmd.Args, " "), func() bool {
+			must.Until(t, "the ranks: "+strings.Join(r.Cmd.Args, " "), func() bool {
 				return strings.Count(r.Out.String(), "up\n") == 3
 			})
 			kill := 0

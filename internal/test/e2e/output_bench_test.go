@@ -115,9 +115,8 @@ func idle(b *testing.B, c *lab.Cluster, flags ...string) {
 		_ = cmd.Process.Signal(os.Interrupt)
 		_ = cmd.Wait()
 	}()
-	for len(lab.Processes("sleep 1000")) < 5 { // four ranks, and the launcher's own words
-		time.Sleep(50 * time.Millisecond)
-	}
+	// Four ranks, and the launcher's own words.
+	must.Until(b, "the ranks", func() bool { return len(lab.Processes("sleep 1000")) >= 5 })
 	for b.Loop() {
 		pids := append(lab.Processes("__agent"), lab.Processes("__serve")...)
 		pids = append(pids, cmd.Process.Pid)

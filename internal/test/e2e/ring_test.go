@@ -56,7 +56,7 @@ func TestStragglerIsReportedOnce(t *testing.T) {
 	r := command.Start(t, c, "-np", "4", "-H", "f1:2,f2:2", "-x", "RING_STALL=4s", "--output-filename", t.TempDir(),
 		command.Binary("mnist"), "--epochs", "100000")
 	var away int
-	command.Await(t, "rank 2 to train", func() bool {
+	must.Until(t, "rank 2 to train", func() bool {
 		for _, pid := range lab.Processes(r.Mark) {
 			if strings.Contains(command.ProcFile(pid, "environ"), "GORUN_RANK=2\x00") &&
 				strings.HasPrefix(command.ProcFile(pid, "cmdline"), command.Binary("mnist")) {
@@ -66,14 +66,14 @@ func TestStragglerIsReportedOnce(t *testing.T) {
 		return away != 0 && strings.Contains(r.Out.String(), "epoch 1:")
 	})
 	must.OK(t, syscall.Kill(away, syscall.SIGSTOP))
-	command.Await(t, "a report", func() bool { return strings.Contains(r.Err.String(), "has waited") })
+	must.Until(t, "a report", func() bool { return strings.Contains(r.Err.String(), "has waited") })
 	time.Sleep(time.Second) // for those who would report it again
 	line := regexp.MustCompile(`(?m)^gorun: rank [013] on f[12]: allreduce, call \d+, has waited 4s for rank 2 on f2$`)
 	text := r.Err.String()
 	check.That(t, line.MatchString(text) && strings.Count(text, "has waited") == 1, "reported:\n%s", &r.Err)
 	epochs := strings.Count(r.Out.String(), "epoch ")
 	must.OK(t, syscall.Kill(away, syscall.SIGCONT))
-	command.Await(t, "the training to go on", func() bool { return strings.Count(r.Out.String(), "epoch ") > epochs+1 })
+	must.Until(t, "the training to go on", func() bool { return strings.Count(r.Out.String(), "epoch ") > epochs+1 })
 	must.OK(t, r.Cmd.Process.Signal(syscall.SIGTERM))
 	r.Wait()
 

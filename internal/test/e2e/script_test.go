@@ -347,11 +347,10 @@ func (s *script) await(args []string) error {
 	if err != nil {
 		return err
 	}
-	for deadline := time.Now().Add(command.AwaitLimit); strings.Count(out.String(),
-		args[1]) < want; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			return fmt.Errorf("waited %v for %d times %q:\n%s%s", command.AwaitLimit, want, args[1], &s.started.Out,
-				&s.started.Err)
+	const limit = 20 * time.Second
+	for end := time.Now().Add(limit); strings.Count(out.String(), args[1]) < want; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			return fmt.Errorf("waited %v for %d times %q:\n%s%s", limit, want, args[1], &s.started.Out, &s.started.Err)
 		}
 	}
 	return nil

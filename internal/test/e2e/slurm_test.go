@@ -60,7 +60,7 @@ func allocate(t *testing.T) (id string, env []string) {
 // awaitNoJob waits until squeue lists no job with these options.
 func awaitNoJob(t *testing.T, options ...string) {
 	t.Helper()
-	command.Await(t, "the end of jobs", func() bool {
+	must.Until(t, "the end of jobs", func() bool {
 		out, err := exec.Command("squeue", append(options, "-h")...).CombinedOutput()
 		return err != nil && strings.Contains(string(out), "Invalid job id") || strings.TrimSpace(string(out)) == ""
 	})
@@ -69,7 +69,7 @@ func awaitNoJob(t *testing.T, options ...string) {
 // awaitFile waits until a file has a text n times.
 func awaitFile(t *testing.T, file, text string, n int) {
 	t.Helper()
-	command.Await(t, text, func() bool {
+	must.Until(t, text, func() bool {
 		got, _ := os.ReadFile(file)
 		return strings.Count(string(got), text) >= n
 	})
@@ -134,7 +134,7 @@ func testSlurmSteps(t *testing.T) {
 	err = node.Run(ctx, []string{"/bin/sleep", "971.5"}, nil, &out, &stderr)
 	check.That(t, errors.Is(err, cause) && time.Since(begun) <= srun.CancelTimeout,
 		"cancelled: %v after %v", err, time.Since(begun))
-	command.Await(t, "the end of the step", func() bool { return len(lab.Processes("sleep 971.5")) == 0 })
+	must.Until(t, "the end of the step", func() bool { return len(lab.Processes("sleep 971.5")) == 0 })
 	slurmCommand(t, "scancel", id)
 	awaitNoJob(t, "-j", id)
 	var refused *srun.StepError
@@ -179,7 +179,7 @@ func testSlurmOneStep(t *testing.T) {
 	loop := []string{"-np", "6", "sh", "-c", `trap "echo told; exit 0" TERM; echo up $$; while :; do sleep .05; done`}
 	begin := func() *command.Run {
 		r := command.StartIn(t, nil, env, loop...)
-		command.Await(t, "six ranks", func() bool { return strings.Count(r.Out.String(), "up ") == 6 })
+		must.Until(t, "six ranks", func() bool { return strings.Count(r.Out.String(), "up ") == 6 })
 		return r
 	}
 
@@ -223,7 +223,7 @@ func testSlurmOneStep(t *testing.T) {
 	must.OK(t, r.Cmd.Process.Kill())
 	r.Wait()
 	r.NothingLeft(60 * time.Second)
-	command.Await(t, "the end of the step", func() bool { return len(stepsOf(t, id)) == 0 })
+	must.Until(t, "the end of the step", func() bool { return len(stepsOf(t, id)) == 0 })
 }
 
 // testSlurmCopy copies a file to the nodes of a job, which are this machine.

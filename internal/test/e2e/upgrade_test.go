@@ -62,10 +62,10 @@ func TestVersionsRunBesideEachOther(t *testing.T) {
 		second := versions[1]
 		run(first, "up", "-H", "f1:2,f2:2")
 		run(first, "--detach", "--name", "train", "-np", "2", "-H", "f1,f2", "sh", "-c", "echo ready; exec sleep 1000")
-		k.await("the job of one version in the list of the other", func() bool {
+		must.Until(k, "the job of one version in the list of the other", func() bool {
 			return strings.Contains(run(second, "ps").Out.String(), "train")
 		})
-		k.await("its output", func() bool {
+		must.Until(k, "its output", func() bool {
 			return strings.Count(run(second, "logs", "train").Out.String(), "ready") == 2
 		})
 		out := run(second, "exec", "--rank", "1", "train", "echo", "beside rank 1").Out.String()

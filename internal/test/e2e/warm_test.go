@@ -177,7 +177,7 @@ func TestWarmJobsEnd(t *testing.T) {
 		"a killed launcher": {137, func(r *command.Run, _ int) { _ = r.Cmd.Process.Kill() }},
 	} {
 		r := w.run(nil, "-v", "-np", "4", "-H", "f1:2,f2:2", "python3", "-c", sleeps)
-		command.Await(t, "the ranks", func() bool { return strings.Count(r.Out.String(), "ready") == 4 })
+		must.Until(t, "the ranks", func() bool { return strings.Count(r.Out.String(), "ready") == 4 })
 		ranks := slices.DeleteFunc(lab.Processes(r.Mark), func(pid int) bool {
 			return !strings.HasPrefix(command.ProcFile(pid, "cmdline"), "python3\x00-c")
 		})

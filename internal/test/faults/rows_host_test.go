@@ -151,13 +151,7 @@ func memoryGroup(t *testing.T, bytes int) string {
 		lab.Skip(t, fmt.Sprintf("needs cgroups of memory: %v", err))
 	}
 	t.Cleanup(func() {
-		for range 50 { // the dead take a moment to leave
-			if os.Remove(group) == nil {
-				return
-			}
-			time.Sleep(20 * time.Millisecond)
-		}
-		t.Errorf("%s is left", group)
+		must.Until(t, "the end of "+group, func() bool { return os.Remove(group) == nil })
 	})
 	must.OK(t, os.WriteFile(filepath.Join(group, limit), fmt.Append(nil, bytes), 0o644))
 	_ = os.WriteFile(filepath.Join(group, "memory.swap.max"), []byte("0"), 0o644) // v1 has none

@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
@@ -40,13 +39,11 @@ func TestCrashLeavesNothing(t *testing.T) {
 				lab.Skip(t, "needs root")
 			}
 			dir := killVictim(t, mode)
-			deadline := time.Now().Add(20 * time.Second)
-			for time.Now().Before(deadline) { // the guardian is nobody's child now: look
-				if _, err := os.Stat(dir); os.IsNotExist(err) && len(lab.Processes(dir)) == 0 {
-					break
-				}
-				time.Sleep(10 * time.Millisecond)
-			}
+			// The guardian is nobody's child now: look.
+			must.Until(t, "the end of the lab", func() bool {
+				_, err := os.Stat(dir)
+				return os.IsNotExist(err) && len(lab.Processes(dir)) == 0
+			})
 			assertGone(t, dir, dir)
 			assertGone(t, dir, "GORUN_LAB="+dir[strings.LastIndexByte(dir, '/')+1:])
 		})

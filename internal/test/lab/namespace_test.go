@@ -7,7 +7,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
@@ -106,13 +105,8 @@ func TestNamespacesCloseLeavesNothing(t *testing.T) {
 	escape := "(env -i " + mark + " setsid sleep 300 </dev/null >/dev/null 2>&1 &); true"
 	ssh(t, c, "f1", escape)
 	output(t, c.Command(t.Context(), "sh", "-c", escape))
-	deadline := time.Now().Add(10 * time.Second)
-	for len(lab.Processes(mark)) != 2 { // they start on their own, with nobody to tell
-		if time.Now().After(deadline) {
-			t.Fatalf("%d processes, want 2", len(lab.Processes(mark)))
-		}
-		time.Sleep(time.Millisecond)
-	}
+	// They start on their own, with nobody to tell.
+	must.Until(t, "2 processes", func() bool { return len(lab.Processes(mark)) == 2 })
 	must.OK(t, c.Close())
 	assertGone(t, c.Dir, mark)
 	assertGone(t, c.Dir, c.Dir)

@@ -12,7 +12,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -22,17 +21,6 @@ const QuickExit = "GORACE=atexit_sleep_ms=0"
 
 // NewMark returns a variable for the environment of all processes of one test.
 func NewMark() string { return "TEST_MARK=" + rand.Text() }
-
-// Until polls for something that must become true within 20 s, on a machine that is busy.
-func Until(t testing.TB, what string, is func() bool) {
-	t.Helper()
-	const timeout = 20 * time.Second
-	for deadline := time.Now().Add(timeout); !is(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited %v for %s", timeout, what)
-		}
-	}
-}
 
 // StartProcess starts a program that writes a byte when it has begun, waits for that, and ends it
 // with the test. It returns its process.

@@ -38,13 +38,10 @@ func TestSlurmRunsAStepOnEveryNodeAndEnds(t *testing.T) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%s: %v", out, err)
 	}
-	deadline := time.Now().Add(20 * time.Second)
-	for text := []byte(nil); strings.Count(string(text), "up\n") < 2; text, _ = os.ReadFile(s.Dir + "/out") {
-		if time.Now().After(deadline) {
-			t.Fatalf("no step: %s", s.Logs())
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
+	must.Until(t, "two steps", func() bool {
+		text, _ := os.ReadFile(s.Dir + "/out")
+		return strings.Count(string(text), "up\n") == 2
+	})
 	check.OK(t, s.Close())
 	left := append(lab.Processes(mark), lab.Processes(s.Dir)...)
 	check.That(t, len(left) == 0, "left: %v", left)

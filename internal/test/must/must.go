@@ -4,6 +4,7 @@ package must
 import (
 	"os/exec"
 	"testing"
+	"time"
 
 	"github.com/gorun/gorun/internal/test/check"
 )
@@ -56,6 +57,15 @@ func GetTwo[T, U any](first T, second U, err error) func(testing.TB) (T, U) {
 		tb.Helper()
 		OK(tb, err)
 		return first, second
+	}
+}
+
+// Until polls for something that must become true, on a machine that may be busy.
+func Until(tb testing.TB, what string, is func() bool) {
+	tb.Helper()
+	const limit = 2 * time.Minute
+	for end := time.Now().Add(limit); !is(); time.Sleep(2 * time.Millisecond) {
+		That(tb, time.Now().Before(end), "waited %v for %s", limit, what)
 	}
 }
 
