@@ -61,7 +61,7 @@ func FindCommand(ctx context.Context, path string, argv []string, dir string, en
 	}
 	// The loop appends to the list.
 	for i := 0; i < len(s.found) && ctx.Err() == nil && (i < leastNamed || !s.isLate()); i++ {
-		ask := askLinker
+		ask := askJudged
 		if trust.Check(s.found[i]) != nil {
 			ask = askByName
 		}

@@ -104,6 +104,15 @@ func askLinker(ctx context.Context, linker, path string, env map[string]string) 
 	return withPMIx(ctx, classify(paths), linker, paths, env)
 }
 
+// askJudged is an asker for a program that others cannot change, and that a command perhaps only
+// reads. They may still have put packages of Python beside it, about which no linker is asked.
+func askJudged(ctx context.Context, linker, path string, env map[string]string) Use {
+	if trust.Check(path) != nil {
+		return askByName(ctx, linker, path, env)
+	}
+	return askLinker(ctx, linker, path, env)
+}
+
 // askByName is an asker for files that other users can change, and that a command perhaps only
 // reads. It takes the name of an MPI from the file, and looks for that MPI where env and the
 // system's dynamic linker say. So nothing that the file names itself is run or loaded.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -202,4 +203,39 @@ func TestProgramsOfOthersAreNotListed(t *testing.T) {
 		map[string]string{"LD_LIBRARY_PATH": dir, "PATH": "/bin"})
 	check.Equal(t, use.MPI, OpenMPI)
 	check.That(t, guess, "it is no guess")
+}
+
+// Packages of Python that others have put beside a program of the user are not listed either, and
+// no pipe there makes gorun wait.
+func TestPackagesOfOthersAreNotListed(t *testing.T) {
+	cc, err := exec.LookPath("cc")
+	if err != nil {
+		t.Skip("needs cc")
+	}
+	const packages = "shared/lib/python3.9/site-packages/mpi4py/"
+	dir := files.Make(t, map[string]string{
+		"linker":            "+#!/bin/sh\necho \"$@\" >>\"${0%/*}/ran\"\n",
+		"p.c":               "int mpi(void) { return 0; }\nint main(void) { return 0; }\n",
+		"shared/own/.in":    "",
+		packages + "MPI.so": "not theirs yet",
+		"shared/pyvenv.cfg": "",
+	})
+	own := filepath.Join(dir, "shared/own/python3")
+	must.Run(t, exec.Command(cc, "-o", own, filepath.Join(dir, "p.c"),
+		"-Wl,--dynamic-linker="+filepath.Join(dir, "linker")))
+	argv := []string{"/bin/cat", own}
+	for mode, want := range map[os.FileMode]string{
+		0o777: "",
+		0o755: "--list " + filepath.Join(dir, packages, "MPI.so") + "\n",
+	} {
+		must.OK(t, os.Chmod(filepath.Join(dir, packages), mode))
+		FindCommand(t.Context(), argv[0], argv, dir, map[string]string{"PATH": "/bin"})
+		ran, _ := os.ReadFile(filepath.Join(dir, "ran"))
+		check.Equal(t, string(ran), want, mode)
+		_ = os.Remove(filepath.Join(dir, "ran"))
+	}
+	config := filepath.Join(dir, "shared/pyvenv.cfg")
+	must.OK(t, os.Remove(config))
+	must.OK(t, syscall.Mkfifo(config, 0o600))
+	FindCommand(t.Context(), argv[0], argv, dir, map[string]string{"PATH": "/bin"})
 }

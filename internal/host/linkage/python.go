@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/gorun/gorun/internal/files/trust"
 )
 
 // isPython reports whether a program is an interpreter of Python, by its name or by that of the
@@ -69,7 +71,7 @@ func packages(path string, env map[string]string) []string {
 	folders := filepath.SplitList(env["PYTHONPATH"])
 	prefix := filepath.Dir(filepath.Dir(path))
 	system := true
-	if config, err := os.Open(filepath.Join(prefix, "pyvenv.cfg")); err == nil { // a virtual environment
+	if config, err := trust.OpenRegular(filepath.Join(prefix, "pyvenv.cfg")); err == nil { // a virtual environment
 		defer config.Close()
 		system = false
 		for lines := bufio.NewScanner(config); lines.Scan(); {
