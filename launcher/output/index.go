@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -117,7 +116,7 @@ func (f *Files) writeIndex(r *Ended) error {
 		err = trust.WriteFile(name+".new", append(prose.PlainJSON(text), '\n'))
 	}
 	if err == nil {
-		err = os.Rename(name+".new", name)
+		err = trust.Rename(name+".new", name)
 	}
 	if err != nil {
 		return fmt.Errorf("list the output files: %w", err)

@@ -98,7 +98,7 @@ func (r *Results) Close(processes []int) error {
 	}
 	for process, p := range r.parts {
 		if p.file != nil && (p.err != nil || !slices.Contains(processes, process)) {
-			errs = append(errs, os.Remove(r.unnamed(process)))
+			errs = append(errs, trust.Remove(r.unnamed(process)))
 		}
 	}
 	return errors.Join(errs...)
@@ -115,10 +115,10 @@ func (r *Results) name(process int, folder string) error {
 	case p == nil:
 		return trust.WriteFile(path, nil)
 	case p.err != nil:
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := trust.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return errors.Join(p.err, err)
 		}
 		return p.err
 	}
-	return os.Rename(r.unnamed(process), path)
+	return trust.Rename(r.unnamed(process), path)
 }

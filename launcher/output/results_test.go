@@ -41,3 +41,23 @@ func TestResultsOfAnotherUserAreNotOverwritten(t *testing.T) {
 	left, _ := os.ReadDir(filepath.Join(dir, "rank.1"))
 	check.That(t, len(left) == 0, "in another user's folder: %v", left)
 }
+
+// Another user who owns the folder above, and puts a link in the place of the results' folder,
+// removes and replaces no result of another job.
+func TestResultsAreKeptThroughNoLinkOfOthers(t *testing.T) {
+	const stranger = 65533
+	lab.NeedRoot(t)
+	above := t.TempDir()
+	old := t.TempDir()
+	must.OK(t, errors.Join(os.Mkdir(filepath.Join(old, "rank.0"), 0o700),
+		os.WriteFile(filepath.Join(old, "rank.0/result"), []byte("old"), 0o600),
+		os.WriteFile(filepath.Join(old, ".process.1"), []byte("old"), 0o600)))
+	dir := filepath.Join(above, "results")
+	r, err := OpenResults(dir, 10)
+	must.OK(t, err)
+	r.write(0, []byte("result"))
+	r.write(1, []byte("more than the limit"))
+	must.OK(t, errors.Join(os.Rename(dir, dir+"2"), os.Symlink(old, dir), os.Lchown(dir, stranger, stranger)))
+	check.Error(r.Close([]int{0})).Any(t)
+	expectFiles(t, old, map[string]string{"rank.0/result": "old", ".process.1": "old"})
+}

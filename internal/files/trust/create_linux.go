@@ -101,6 +101,39 @@ func MakeDir(path string) error {
 	return ownedBy(path, info, os.Geteuid())
 }
 
+// Rename gives a file another name, in place of a file that has it. It follows only links of this
+// user and root to the two folders, and none that has one of the names.
+func Rename(from, to string) error {
+	source, err := parent(from)
+	if err != nil {
+		return asPathError("rename", from, err)
+	}
+	defer unix.Close(source)
+	target, err := parent(to)
+	if err != nil {
+		return asPathError("rename", to, err)
+	}
+	defer unix.Close(target)
+	return asPathError("rename", from, unix.Renameat(source, filepath.Base(from), target, filepath.Base(to)))
+}
+
+// Remove removes a file. It follows only links of this user and root to the folder, and none that
+// has the name.
+func Remove(path string) error {
+	dir, err := parent(path)
+	if err != nil {
+		return asPathError("remove", path, err)
+	}
+	defer unix.Close(dir)
+	return asPathError("remove", path, unix.Unlinkat(dir, filepath.Base(path), 0))
+}
+
+// parent opens the folder that has the name at the end of a path.
+func parent(path string) (dir int, err error) {
+	dir, _, err = locate(filepath.Dir(path) + "/.")
+	return dir, err
+}
+
 // Folder opens a directory that others may share, and creates it and those above it that are
 // missing, subject to the umask. It follows only links of this user and root.
 func Folder(path string) (*os.Root, error) {

@@ -27,6 +27,12 @@ func CheckOutput(string) error { return nil }
 // MakeDir creates a directory, and those above it that are missing, for this user only.
 func MakeDir(path string) error { return os.MkdirAll(path, 0o700) }
 
+// Rename gives a file another name, in place of a file that has it.
+func Rename(from, to string) error { return os.Rename(from, to) }
+
+// Remove removes a file.
+func Remove(path string) error { return os.Remove(path) }
+
 // Folder opens a directory that others may share, and creates it and those above it that are
 // missing, subject to the umask.
 func Folder(path string) (*os.Root, error) {

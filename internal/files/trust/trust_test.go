@@ -3,6 +3,7 @@ package trust
 import (
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -292,4 +293,24 @@ func TestHintsMayBePasted(t *testing.T) {
 			check.OK(t, refuses(path), "after", command)
 		})
 	}
+}
+
+// Files are renamed and removed in folders that links of another user do not lead to.
+func TestRenameAndRemoveFollowNoLinksOfOthers(t *testing.T) {
+	lab.NeedRoot(t)
+	dir := folder(t)
+	t.Chdir(dir)
+	must.OK(t, errors.Join(os.Mkdir("own", 0o700), os.Mkdir("old", 0o700), os.Symlink("own", "own-link"),
+		os.Symlink("old", "their-link"), os.Lchown("their-link", stranger, stranger),
+		os.WriteFile("own/a", []byte("a"), 0o600), os.WriteFile("old/a", []byte("old"), 0o600)))
+	for _, err := range []error{Rename("own/a", "their-link/a"), Rename("their-link/a", "own/a"), Remove("their-link/a")} {
+		var refused *Error
+		check.Error(err).As(t, &refused)
+	}
+	check.OK(t, Rename("own-link/a", "own/b"))
+	check.Error(Rename("own/a", "own/b")).Is(t, fs.ErrNotExist)
+	check.OK(t, Remove(dir+"/own/b"))
+	check.Error(Remove("own/b")).Is(t, fs.ErrNotExist)
+	text, err := os.ReadFile("old/a")
+	check.That(t, err == nil && string(text) == "old", "%q, %v", text, err)
 }
