@@ -116,7 +116,7 @@ func (c *configCommand) askHosts() error {
 		if err != nil {
 			return err
 		}
-		if _, err := os.Stat(answer); err == nil {
+		if isHostfile(answer) {
 			return c.flags.Set("hostfile", answer)
 		}
 		if _, err := hostfile.ParseList(answer); err == nil {
@@ -125,6 +125,15 @@ func (c *configCommand) askHosts() error {
 			c.console.Report(err)
 		}
 	}
+}
+
+// isHostfile reports whether an answer names a hostfile. In the current folder others may have given
+// a file the name of a host, so that their files are named by paths.
+func isHostfile(answer string) bool {
+	if _, err := os.Stat(answer); err != nil {
+		return false
+	}
+	return strings.Contains(answer, "/") || trust.Check(answer) == nil
 }
 
 // given returns the flags that are set, in the order of the help.

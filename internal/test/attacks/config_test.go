@@ -5,8 +5,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
@@ -109,5 +111,21 @@ func TestConfigurationOfOthersIsRefused(t *testing.T) {
 				append(tc.words, "others can change ", "gorun: hint: ")...)
 			l.safe(tc.name)
 		}
+	}
+}
+
+// A file to which another user has given a host's name is no hostfile for gorun config, unless it is
+// named by a path.
+func TestFileWithTheNameOfAHostIsNoHostfile(t *testing.T) {
+	l := newLair(t)
+	l.as(attacker, `echo evil.invalid >open/f1`)
+	for answer, want := range map[string]string{"f1": "hosts: f1\n", "./f1": "hostfile: " + l.dir + "/open/f1\n"} {
+		script := fmt.Sprintf(`printf '%%s\n' %s yes yes yes | "$0" config --replace`, answer)
+		r := command.New(t, l.c, command.Limit, command.NewMark(t), "env", "-C", filepath.Join(l.dir, "open"),
+			"HOME="+userHome(t, l.c), "sh", "-c", script, command.Binary("gorun"))
+		must.OK(t, r.Start())
+		r.Want(1) // neither host lets the user in
+		text := must.Get(os.ReadFile(filepath.Join(l.c.Host("f0").Home, ".config/gorun/config.yaml")))(t)
+		check.That(t, strings.Contains(string(text), want), "%s: %s", answer, text)
 	}
 }
