@@ -223,7 +223,7 @@ func (j *elasticJob) note(n elastic.Note) {
 	j.notify(Membership{string(n.Kind), n.Epoch, n.Host, n.Text, j.clock()})
 }
 
-// discover keeps asking which hosts there are.
+// discover polls the hosts of the job until the job is over.
 func (j *elasticJob) discover() {
 	if j.settings.Discover == nil {
 		return
@@ -239,7 +239,7 @@ func (j *elasticJob) discover() {
 			}
 			hosts, err := j.settings.Discover(j.life)
 			if j.life.Err() != nil {
-				return // the end of the job has ended the poll
+				return // the job ended during the poll
 			}
 			if polled = seen.Polled(hosts, err, j.clock()); polled.Warning != "" {
 				j.opts.Note(prose.Printable(polled.Warning))
@@ -251,7 +251,7 @@ func (j *elasticJob) discover() {
 	})
 }
 
-// hearOfSlow passes on which ranks are slow.
+// hearOfSlow posts the slow ranks that the settings report to the loop of the job.
 func (j *elasticJob) hearOfSlow() {
 	if j.settings.Slow == nil {
 		return

@@ -260,7 +260,7 @@ func (e endedError) Error() string {
 	switch {
 	case errors.Is(e.err, io.EOF):
 		return "the server closed the connection"
-	case errors.As(e.err, &errno): // without addresses, which the target names
+	case errors.As(e.err, &errno): // leave out the addresses: the target names them
 		return "the connection ended: " + errno.Error()
 	}
 	return "the connection ended: " + e.err.Error()

@@ -19,7 +19,7 @@ type trainer struct {
 	out         io.Writer
 
 	net      *network
-	velocity []float32 // of the parameters: for momentum
+	velocity []float32 // momentum of each parameter
 	global   int       // images that all ranks together take in a step
 }
 

@@ -9,9 +9,9 @@ import (
 	"github.com/gorun/gorun/ring"
 )
 
-// Run times what opts say on all ranks of c, which must have equal options, and
-// gives the rows to emit on every rank. A size that does not divide among the
-// ranks is rounded down; one that leaves a rank nothing is left out.
+// Run measures the collectives of opts on c. All ranks of c call it with equal options, and emit
+// gets the rows on each. A size that does not divide among the ranks is rounded down, and left out
+// if a rank would get nothing.
 func Run(ctx context.Context, c *ring.Comm, opts Options, emit func(Row)) (err error) {
 	what, all, err := opts.resolve()
 	if err != nil {

@@ -23,12 +23,12 @@ const (
 	inline       = 64 << 10         // bytes written before any are read, since the buffers hold them
 	nonceSize    = 16
 	helloSize    = nonceSize + 64 // nonce and address
-	minSwaps     = 2              // swaps of a turn
+	minSwaps     = 2              // least number of swaps in a measurement
 )
 
 // wire is one end of a plain TCP connection between two ranks: the yardstick for what a network, or
-// loopback, can carry both ways at once. It writes and reads whole vectors. On ranks that are no
-// end conn is nil.
+// loopback, can carry both ways at once. It writes and reads whole vectors. conn is nil on ranks
+// that have no end of it.
 type wire struct {
 	conn    net.Conn
 	leads   bool // whether this end decides the number of swaps
@@ -38,8 +38,8 @@ type wire struct {
 }
 
 // newWire connects rank 0 and the first rank of another host, or of this one if there is no other.
-// All ranks of c call it. The wire uses the memory of the benchmark, so that both read and write
-// the same.
+// All ranks of c call it. The wire uses the memory of the benchmark, so that the two figures can be
+// compared.
 func newWire(ctx context.Context, c *ring.Comm, memory [2][]byte) (*wire, error) {
 	peer, local, err := opposite(ctx, c)
 	if err != nil {

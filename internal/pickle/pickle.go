@@ -140,7 +140,7 @@ func (m *machine) step(op byte) error {
 		m.push(int64(int32(uint32(n))))
 	case 0x8a: // LONG1
 		return m.long(n)
-	case 'G': // BINFLOAT: the highest byte first
+	case 'G': // BINFLOAT is big-endian
 		var raw [8]byte
 		binary.LittleEndian.PutUint64(raw[:], n)
 		m.push(math.Float64frombits(binary.BigEndian.Uint64(raw[:])))

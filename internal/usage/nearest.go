@@ -37,9 +37,9 @@ func Choose(word string, choices []string) string {
 	return "choose one: " + strings.Join(choices, ", ")
 }
 
-// Similar returns the candidate whose letters differ least from those of word if few do, of equal
-// ones one that begins with it, else the shortest that begins with a long word, or is a short one
-// without its last letter; "": none.
+// Similar returns the candidate that differs from word in the fewest letters, if these are few. Of
+// equal candidates it prefers one that begins with word. If none is near, it returns the shortest
+// candidate that begins with word, of which a short word may lack one letter only, or "".
 func Similar(word string, candidates []string) string {
 	best := ""
 	bestDistance := mistypes(word) + 1
@@ -66,8 +66,8 @@ func SimilarFile(folder, name string) string {
 	return Similar(name, names)
 }
 
-// FileHint returns a hint about a file that cannot be opened: the nearest name if there is no such
-// file, or else.
+// FileHint returns a hint about a file that cannot be opened: the nearest name if the file is not
+// there and one is near, otherwise the text of that name.
 func FileHint(path, otherwise string) string {
 	if _, err := os.Lstat(path); err == nil {
 		return otherwise

@@ -9,7 +9,8 @@ import (
 // SplitShell splits a line into words like a shell, without expansion.
 func SplitShell(line string) ([]string, error) { return splitShell(line, false) }
 
-// SplitScript does the same for a line of a script: a word that begins with # begins a comment.
+// SplitScript splits a line like SplitShell, and drops a comment, which begins with a word that
+// begins with #.
 func SplitScript(line string) ([]string, error) { return splitShell(line, true) }
 
 func splitShell(line string, comments bool) (words []string, err error) {

@@ -13,7 +13,7 @@ type Order int
 const (
 	BySlot  Order = iota + 1 // all slots of a host, then those of the next
 	ByNode                   // one slot of every host, then another of every host that has one
-	ByRound                  // all slots of every host, then those of the next round: an order of numbers only
+	ByRound                  // all slots of every host, then those of the next round; only ranks are numbered so
 )
 
 func (o Order) String() string {

@@ -11,17 +11,17 @@ import (
 	"github.com/gorun/gorun/internal/doctor"
 )
 
-// Sizes of the kernels: a copy must not fit the caches of a core, and a slice must be long for a
-// clock.
+// Sizes of the kernels: a copy must not fit the caches of a core, and a slice must be much longer
+// than the resolution of the clock.
 const (
 	copyBytes = 128 << 20 // bytes of all cores together, half read and half written
 	slice     = 4 * time.Millisecond
 	minSlices = 8 // a busy host takes longer for them
 )
 
-// speed times both kernels on all cores at once, each for about a budget. The best slice of each
-// core counts, by the CPU time of its thread: it is what the hardware can do, and what other
-// programs take is found by other means.
+// speed runs each kernel for about budget on all cores at once. The best slice of each core counts,
+// by the CPU time of its thread: it shows what the hardware can do. Share reports what other
+// programs take.
 func speed(ctx context.Context, budget time.Duration) doctor.Speed {
 	cores := runtime.NumCPU()
 	each := max(copyBytes/cores/2, 4<<20)

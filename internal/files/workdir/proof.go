@@ -16,8 +16,8 @@ import (
 const (
 	// maxProofs bounds the entries that a host compares, beside the folder itself.
 	maxProofs = 64
-	// recent is how long before the scan, by the host's clock, a job may have changed an entry that
-	// still counts as the same.
+	// recent: an entry that differs counts as the same if it changed after the scan, or at most this
+	// long before, by the host's clock: another job may write there.
 	recent = time.Minute
 )
 

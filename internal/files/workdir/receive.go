@@ -181,7 +181,8 @@ func (r *receiver) take(ctx context.Context, c *target, unpack func(io.Reader) e
 	})
 }
 
-// arriving is a pack that comes. An interrupted launch leaves it, and the next one goes on with it.
+// arriving is a pack that is being received. An interrupted launch leaves it, and the next launch
+// resumes it.
 type arriving struct {
 	copy   *target
 	file   *os.File

@@ -87,8 +87,8 @@ func imports(path string) (names []string, interpreter string) {
 	return names, interpreter
 }
 
-// unknown reports whether a library may bring an MPI with it. Those of nearly every program do not,
-// and asking the linker would cost these a millisecond.
+// unknown reports whether a library may load an MPI library. The common system libraries do not, and
+// to ask the linker about a program that has only those would cost a millisecond.
 func unknown(library string) bool {
 	name, _, _ := strings.Cut(library, ".so")
 	return !slices.Contains([]string{"libc", "libm", "libdl", "libpthread", "librt", "libutil", "libstdc++", "libgcc_s",
@@ -113,8 +113,8 @@ func askJudged(ctx context.Context, linker, path string, env map[string]string) 
 	return askLinker(ctx, linker, path, env)
 }
 
-// askByName is an asker for files that other users can change, and that a command perhaps only
-// reads. It takes the name of an MPI from the file, and looks for that MPI where env and the
+// askByName is an asker for files that other users can change, and that a command perhaps reads but
+// does not run. It takes the name of an MPI from the file, and looks for that MPI where env and the
 // system's dynamic linker say. So nothing that the file names itself is run or loaded.
 func askByName(ctx context.Context, _, path string, env map[string]string) Use {
 	const system = "/bin/sh"

@@ -329,8 +329,8 @@ func (p *Process) start() ([]byte, error) {
 	return fmt.Appendf([]byte(auxv), "%+v", owner), nil
 }
 
-// secure returns the AT_SECURE of a process with words of this one's size: whether the kernel has
-// told its program to distrust its environment.
+// secure reads AT_SECURE from a process's auxiliary vector, whose words must have the size of
+// gorun's own. gained reports whether the process gained privileges when its program started.
 func secure(auxv []byte) (gained, known bool) {
 	const atSecure = 23 // AT_SECURE of linux/auxvec.h
 	for pair := range slices.Chunk(auxv, 2*wordSize) {

@@ -61,8 +61,8 @@ func leads(job wire.Job) bool {
 	return false
 }
 
-// alone returns a note about a process that will not find the other ranks, and its rank; "": it
-// will, or has no MPI.
+// alone returns a note about a process whose MPI will not find the other ranks, and its rank. text
+// is "" if the process finds them or has no MPI.
 func alone(pid int) (rank int, text string) {
 	p, err := process.Open(pid)
 	if err != nil {

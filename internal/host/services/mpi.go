@@ -236,15 +236,15 @@ func (m *mpi) accept() {
 // answerTime bounds an answer to a rank that has ended: nobody may read it.
 const answerTime = time.Second
 
-// foreign reports whether another user has spoken for a rank.
+// foreign reports whether another user has sent messages in the name of a rank.
 func (m *mpi) foreign(rank int) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.others[rank]
 }
 
-// finish handles all that a rank has sent that has ended, such as MPI_Abort, and closes its socket,
-// which its children may hold open.
+// finish handles what a rank sent before it ended, such as MPI_Abort, and closes its socket, which
+// its children may hold open.
 func (m *mpi) finish(rank int) {
 	m.mu.Lock()
 	t := m.conns[rank]
@@ -259,8 +259,8 @@ func (m *mpi) finish(rank int) {
 	<-t.over
 }
 
-// end is how MPI sees the end of a rank. PMIx may know it to be inside of MPI. A rank that called
-// MPI_Abort may crash on its way out.
+// end describes the end of a rank to MPI. PMIx may report that the rank was inside MPI. A rank that
+// called MPI_Abort may crash before it exits.
 func (m *mpi) end(rank, code, signal int, server *pmix.Server) End {
 	m.finish(rank)
 	p := m.place(rank)

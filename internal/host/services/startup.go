@@ -20,7 +20,7 @@ type startup struct {
 
 	mu      sync.Mutex
 	over    bool // all ranks have called it, or the job is over
-	slow    bool // the launcher is kept informed
+	slow    bool // the start-up takes long: each change is reported to the launcher
 	entered []int
 	ended   []int // ranks that ended without a call
 	lost    bool  // one of ended is reported

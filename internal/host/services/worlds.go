@@ -252,7 +252,8 @@ func (s *Services) refused(r wire.SpawnRequest, why error) {
 	}
 }
 
-// DescribeSpawned adds to a spawned rank's description where it reaches the services.
+// DescribeSpawned adds the descriptor and the folder of the services to a spawned rank's
+// description.
 func (s *Services) DescribeSpawned(r rankenv.Rank) rankenv.Rank {
 	r.MPI.FD = FirstFD
 	r.MPI.Folder = s.folder

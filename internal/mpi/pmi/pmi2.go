@@ -158,7 +158,7 @@ func (p *pmi2Codec) step(c *client, message string) any {
 		return say(c.host.attributes.put(r.words["key"], r.words["value"]))
 	case "info-getnodeattr":
 		return actAttribute{r.words["key"], strings.EqualFold(r.words["wait"], "true")}
-	case "spawn": // its pairs repeat keys, which a request does not keep
+	case "spawn": // a spawn repeats keys, and a request holds one value of each
 		return actReply{p.notSpawned()}
 	case "name-publish", "name-unpublish", "name-lookup":
 		return p.service(r)

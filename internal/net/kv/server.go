@@ -175,9 +175,9 @@ func (s *Server) routes() http.Handler {
 
 type rankKey struct{}
 
-// admit passes on a request whose token names a rank, before anything else about it is read. All
-// others get one answer, also those that a page makes a user's browser send: they name another
-// host, or an origin.
+// admit passes on a request whose token names a rank, and reads nothing else of it first. All other
+// requests get the same answer, and so do those that a web page makes a user's browser send, which
+// name another host or an origin.
 func (s *Server) admit(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		token, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
@@ -319,13 +319,13 @@ func (s *Server) aborted(w http.ResponseWriter) {
 	_, _ = w.Write(s.backend.AbortInfo())
 }
 
-// reserved returns the beginnings of names under which agents keep what they exchange for MPI and
-// Horovod, and believe.
+// reserved returns the prefixes of names under which agents exchange data for MPI and Horovod.
+// Agents trust that data, so ranks may not write it.
 func reserved() []string { return []string{"epoch/", "gloo/", "pmi/", "pmix/", "world/"} }
 
-// validName reports whether a rank may use a fence or key, which can be sent to the launcher: the
-// launcher fails a host that sends longer ones, and bytes that are not UTF-8 would change on the
-// way. If not, it answers the request.
+// validName reports whether a rank may use the name of a fence or key; if not, it answers the
+// request. Names can reach the launcher, which fails a host that sends longer ones, and bytes that
+// are not UTF-8 would change on the way.
 func validName(w http.ResponseWriter, name string) bool {
 	if slices.ContainsFunc(reserved(), func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
 		http.Error(w, "names that begin with "+strings.Join(reserved(), ", ")+" are gorun's own", http.StatusForbidden)

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Offer is a file that hosts pass on among themselves. Chunks of Chunk bytes, the last one shorter,
-// are told by their SHA-256.
+// Offer is a file that hosts pass on among themselves. It has chunks of Chunk bytes, of which the
+// last may be shorter. Their SHA-256 sums identify them.
 type Offer struct {
 	Place
 	Size  int64
@@ -18,7 +18,7 @@ type Offer struct {
 	Member int
 	Key    []byte
 	Addrs  []netip.Addr // addresses of this host for other hosts, best first; none: it passes nothing on
-	// Ask: the host is only asked whether it has what it would make of the file. There is no file.
+	// Ask: the launcher only asks whether the host has what it would make of the file, and sends none.
 	Ask bool `json:",omitempty"`
 }
 
@@ -39,16 +39,16 @@ type Use string
 // The uses.
 const (
 	UseKeep Use = "" // file that stays in Dir
-	// it is a packed Python environment, which the host unpacks in its cache; Name is its key
+	// packed Python environment, which the host unpacks in its cache; Name is its key
 	UseEnvironment Use = "environment"
 )
 
-// Offered says how the host can take part.
+// Offered is the host's answer to an Offer.
 type Offered struct {
 	Have  int64            // verified bytes of the file
 	Addrs []netip.AddrPort `json:",omitempty"` // addresses on which the host listens
 	Cert  []byte           `json:",omitempty"` // SHA-256 of the host's certificate
-	// Path is what an offer asks for; none: the host does not have it.
+	// Path answers Ask: where the host has it; none if it does not.
 	Path []byte `json:",omitempty"`
 }
 

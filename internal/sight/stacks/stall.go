@@ -16,7 +16,7 @@ type Stalls struct {
 	last time.Time
 }
 
-// Due reports whether the last look was long ago, and counts a look now if so.
+// Due reports whether a look is due, and if so records now as the time of the last one.
 func (s *Stalls) Due(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,24 +13,24 @@ import (
 
 const (
 	startLimit = 90 * time.Second
-	limit      = 120 * time.Second // "nothing" in the table is: not within this
-	settle     = 2 * time.Second   // ranks train for so long before harm is done
+	limit      = 120 * time.Second // "nothing" in the table means: not within this time
+	settle     = 2 * time.Second   // time that ranks train before the fault
 )
 
 // outcome is how a job ended.
 type outcome struct {
-	took   time.Duration // 0: what must come did not
-	paused time.Duration // the longest of who was there before
-	loads  time.Duration // the longest time for which a newcomer imported
-	says   string        // what came instead, or how it ended
-	ended  time.Duration // when that was, where it ended instead
+	took   time.Duration // time until the expected ranks trained, or the job ended as it must; 0: neither
+	paused time.Duration // longest pause of a rank that was there before the fault
+	loads  time.Duration // longest time that a new rank spent on imports
+	says   string        // what happened instead, or how the job ended
+	ended  time.Duration // time until the job ended although it must not; 0: it did not
 }
 
 // try does a row's harm once to a job of s.
 func (b *bench) try(ctx context.Context, s launcher, r row) (o outcome, err error) {
 	c, err := b.hosts(ctx, max(2, strings.Count(r.list, "\n")+1))
 	if c != nil {
-		defer func() { err = errors.Join(err, c.Close()) }() // takes along what is left
+		defer func() { err = errors.Join(err, c.Close()) }() // ends what is left, too
 	}
 	if err != nil {
 		return o, err
@@ -66,7 +66,7 @@ func (b *bench) keep(s launcher, r row, j *job) error {
 	return os.WriteFile(filepath.Join(b.log, name), []byte(j.Out.String()+"--- stderr\n"+j.Err.String()), 0o644)
 }
 
-// watch observes a job after harm.
+// watch observes a job after a fault.
 func (j *job) watch(began time.Time, r row, before []stint) (o outcome) {
 	if r.fits == nil {
 		if j.Await(limit, func() bool { return false }); j.over() {

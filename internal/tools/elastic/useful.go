@@ -48,8 +48,8 @@ func contenders() []contender {
 	}
 }
 
-// useful prints which share of the time each contender makes steps that hold, where a rank is
-// killed every 30 s: the steps of that time, each as long as without faults.
+// useful prints the share of useful time of each contender while a rank is killed every 30 s: the
+// steps that were kept, each counted with the time that it takes without faults.
 func (r *resilient) useful(ctx context.Context, window time.Duration, turns int) error {
 	for range turns {
 		for _, who := range contenders() {
@@ -114,8 +114,7 @@ func (j *job) furthest() (step int) {
 	return step
 }
 
-// killAny kills a rank that has done a step within the last seconds, and reports whether there is
-// one.
+// killAny kills a rank that did a step recently, and reports whether it did.
 func (j *job) killAny() bool {
 	var alive []done
 	for _, steps := range j.steps() {

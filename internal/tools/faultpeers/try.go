@@ -16,7 +16,7 @@ import (
 
 const (
 	startLimit = 30 * time.Second
-	endLimit   = 30 * time.Second // "never" in the table is: not within this
+	endLimit   = 30 * time.Second // "never" in the table means: not within this time
 )
 
 // trial is one job on its hosts, before its fault.
@@ -30,8 +30,8 @@ type trial struct {
 // outcome is how a job ended.
 type outcome struct {
 	known bool
-	end   time.Duration // the launcher's; endLimit: it still ran
-	clean time.Duration // the last rank's; endLimit: there were some left
+	end   time.Duration // time until the launcher ended; endLimit: it still ran
+	clean time.Duration // time until the last rank ended; endLimit: some still ran
 	exit  int
 	left  int
 	says  string

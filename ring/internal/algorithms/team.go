@@ -99,12 +99,12 @@ func (t *Team) rank(member int) int {
 	return t.ranks[member]
 }
 
-// wrap brings the number of a member back into range: they are in a circle.
+// wrap brings the number of a member back into range: members form a circle.
 func (t *Team) wrap(member int) int {
 	return ((member % t.Size()) + t.Size()) % t.Size()
 }
 
-// away returns the member so many numbers after this one, or before it.
+// away returns the member whose number is distance higher than this one's. distance may be negative.
 func (t *Team) away(distance int) int { return t.wrap(t.me + distance) }
 
 // room returns scratch memory of n bytes, aligned for every type. It is the same
@@ -116,16 +116,15 @@ func (t *Team) room(n int) []byte {
 	return t.scratch[:n]
 }
 
-// Span returns the bytes of block i of n, of a vector of whole elements of so many
-// bytes.
+// Span returns block i of n of a vector whose elements have elem bytes each.
 func Span(vector []byte, elem, i, n int) []byte {
 	lo, hi := Bounds(len(vector), elem, i, n)
 	return vector[lo:hi]
 }
 
-// Bounds returns where block i of n begins and ends in a vector of so many bytes, of elements
-// of elem bytes: the first blocks are one element longer if the division has a
-// remainder.
+// Bounds returns the offsets at which block i of n begins and ends in a vector of bytes bytes, whose
+// elements have elem bytes each. If the division has a remainder, the first blocks are one element
+// longer.
 func Bounds(bytes, elem, i, n int) (lo, hi int) {
 	count := bytes / elem
 	short := count / n

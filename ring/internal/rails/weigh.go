@@ -80,17 +80,18 @@ func fastest(lanes []prospect) float64 {
 }
 
 const (
-	sampleTime = 10 * time.Millisecond // the least that a rate is measured over
+	sampleTime = 10 * time.Millisecond // least time over which a rate is measured
 	pauseTime  = 50 * time.Millisecond // after this long a lane may have been idle in between
 	minRate    = 1e5
 	busyBytes  = maxSegment / 2 // a lane with fewer waits for data, or for a delayed acknowledgement
-	trialShare = 16             // the other lanes carry so many times as much as during a trial before the next one,
-	// or as much as the fastest does in this time: a network that was cut may be whole again
+	// Before the next trial the other lanes carry trialShare times what they carried during the last,
+	// or what the fastest carries in trialPause: a network that was cut may be whole again.
+	trialShare = 16
 	trialPause = 3 * time.Second
 )
 
 // meter measures a lane's rate while it is busy. A lane that gets no segments is tried with one at
-// intervals: what was measured may have been a pause of a rank, and would not be measured again.
+// intervals: its last rate may be that of a rank's pause, and would not be measured again.
 type meter struct {
 	rate      float64   // bytes a second; 0: not measured
 	estimated bool      // the rate is a guess
@@ -98,7 +99,7 @@ type meter struct {
 	done      int64     // acknowledged bytes then
 
 	passed float64   // bytes that other lanes were given since this one was given enough to measure
-	pause  float64   // how many before the next trial
+	pause  float64   // bytes of other lanes until the next trial
 	tried  time.Time // start of the trial; zero: there is none
 	before int64     // acknowledged bytes then
 }

@@ -17,7 +17,7 @@ import (
 const (
 	teardownTime  = time.Minute      // bound on --teardown on all hosts
 	teardownStart = 15 * time.Second // bound on the connections for it
-	failTime      = 2 * time.Second  // time for other hosts to fail in --setup, too
+	failTime      = 2 * time.Second  // time in which further hosts may fail in --setup
 )
 
 // hostCommands runs the commands of --setup and --teardown, each as a job of its own with one
@@ -26,11 +26,11 @@ type hostCommands struct {
 	*run
 
 	mu    sync.Mutex
-	begun []hostfile.Host // those that --teardown is for
+	begun []hostfile.Host // hosts that need --teardown
 	noted map[string]bool
 }
 
-// once prints a note unless it was printed: each of these jobs may say the same of the hosts.
+// once prints a note unless it was printed: several of these jobs may report the same.
 func (c *hostCommands) once(text string) {
 	c.mu.Lock()
 	again := c.noted[text]
