@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -43,16 +42,11 @@ func (p *Python) hosts(trace func(string, ...any), note func(string), meter rela
 		return p.group, nil
 	}
 	trace("packing %s: %d files, %d bytes", p.Env.Dir, p.Env.Files, p.Env.Bytes)
-	file, err := os.CreateTemp("", "gorun-env-*")
+	source, err := relay.Pack(func(to *os.File) error { return p.Env.Pack(to) })
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("pack %s: %w", p.Env.Dir, err)
 	}
-	if err = errors.Join(os.Remove(file.Name()), p.Env.Pack(file)); err == nil {
-		p.source, err = relay.NewSource(file)
-	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("pack %s: %w", p.Env.Dir, err), file.Close())
-	}
+	p.source = source
 	p.group = relay.NewGroup(p.source, p.place(), 0, trace, note)
 	p.group.Count(meter)
 	return p.group, nil

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/netip"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -224,6 +226,23 @@ func (w *world) hosts(n int) (all []*remote) {
 }
 
 const testSize = 3*minChunk + 12345
+
+// A full or missing folder of temporary files is explained; an error of what is packed is not.
+func TestTemporaryFolderIsNamed(t *testing.T) {
+	write := func(result error) func(*os.File) error { return func(*os.File) error { return result } }
+	explained := func(err error) bool {
+		e, is := errors.AsType[*TemporaryError](err)
+		return is && strings.Contains(e.Hint(), "TMPDIR=")
+	}
+	full := &fs.PathError{Op: "write", Path: "/tmp/x", Err: syscall.ENOSPC}
+	_, err := Pack(write(full))
+	check.That(t, explained(err) && strings.Contains(err.Error(), " free"), "full: %v", err)
+	_, err = Pack(write(fs.ErrPermission))
+	check.That(t, err != nil && !explained(err), "packed file: %v", err)
+	t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "absent"))
+	_, err = Pack(write(nil))
+	check.That(t, explained(err), "missing: %v", err)
+}
 
 func TestFileLeavesTheLauncherOnce(t *testing.T) {
 	for _, size := range []int{0, 1, minChunk, testSize} {

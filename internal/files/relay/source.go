@@ -10,6 +10,7 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/gorun/gorun/internal/files/space"
 	"github.com/gorun/gorun/internal/files/trust"
 	"github.com/gorun/gorun/internal/net/wire"
 )
@@ -55,6 +56,41 @@ var ErrFolder = errors.New("it is a folder")
 
 // NewSource reads an open file, which the source owns if there is no error.
 func NewSource(file *os.File) (*Source, error) { return newSource(file, -1) }
+
+// Pack returns a source of what fill writes to a temporary file of this machine. The file has no
+// name, so it ends with the source. The error is a *TemporaryError if the file cannot be written.
+func Pack(fill func(*os.File) error) (s *Source, err error) {
+	file, err := os.CreateTemp("", "gorun-pack-*")
+	if err != nil {
+		return nil, &TemporaryError{err}
+	}
+	if err = os.Remove(file.Name()); err == nil {
+		err = fill(file)
+	}
+	if err == nil {
+		s, err = NewSource(file)
+	}
+	if err == nil {
+		return s, nil
+	}
+	if space.Short(err) {
+		err = &TemporaryError{space.Explain(err, os.TempDir(), 0)}
+	}
+	return nil, errors.Join(err, file.Close())
+}
+
+// TemporaryError reports that this machine's folder of temporary files cannot hold a file.
+type TemporaryError struct{ Err error }
+
+func (e *TemporaryError) Error() string {
+	return "write a temporary file on this machine: " + e.Err.Error()
+}
+func (e *TemporaryError) Unwrap() error { return e.Err }
+
+// Hint names the variable that chooses another folder.
+func (e *TemporaryError) Hint() string {
+	return "name a folder of this machine that has room and that you may write: TMPDIR=DIR gorun ..."
+}
 
 // OpenFirst is Open for the first size bytes of a file, which may grow meanwhile.
 func OpenFirst(name string, size int64) (*Source, error) { return open(name, size) }

@@ -162,21 +162,14 @@ func (s *Sender) leave(p *pack) {
 	}
 }
 
-// fill writes the tar of a pack to a file without a name.
-func (s *Sender) fill(p *pack, files []wire.WantedFile) error {
-	file, err := os.CreateTemp("", "gorun-stage-*")
+// fill writes the tar of a pack.
+func (s *Sender) fill(p *pack, files []wire.WantedFile) (err error) {
+	p.source, err = relay.Pack(func(to *os.File) (err error) {
+		p.files, p.bytes, err = s.Tree.pack(to, files)
+		return err
+	})
 	if err != nil {
 		return err
-	}
-	err = os.Remove(file.Name())
-	if err == nil {
-		p.files, p.bytes, err = s.Tree.pack(file, files)
-	}
-	if err == nil {
-		p.source, err = relay.NewSource(file)
-	}
-	if err != nil {
-		return errors.Join(err, file.Close())
 	}
 	p.group = relay.NewGroup(p.source, wire.Place{}, 0, s.trace, s.warn)
 	p.group.Count(s.meter)
