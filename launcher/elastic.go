@@ -200,7 +200,7 @@ func (j *elasticJob) step(event elastic.Event) {
 			j.note(act)
 		case elastic.End:
 			j.endedAt = j.clock()
-			j.end.Elastic = &core.ElasticEnd{Code: act.Code, Cause: act.Cause}
+			j.end.Elastic = &core.ElasticEnd{Code: act.Code, Cause: act.Cause, Hint: act.Hint}
 		}
 	}
 	for len(j.later) > 0 {

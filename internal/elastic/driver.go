@@ -118,7 +118,7 @@ func (d *Driver) Step(event Event, now time.Duration) []Action {
 	case Slow:
 		d.replace(e)
 	case UserStop:
-		d.stopAll(e.Code, "stopped", e.Now)
+		d.stopAll(End{Code: e.Code, Cause: "stopped"}, e.Now)
 	case Tick:
 	}
 	d.settle()
@@ -352,15 +352,15 @@ func (d *Driver) hostFenced(h *host) {
 	}
 }
 
-// stopAll ends the job. The first call determines the cause.
-func (d *Driver) stopAll(code int, cause string, now bool) {
+// stopAll ends the job. The first call determines the end.
+func (d *Driver) stopAll(end End, now bool) {
 	if d.phase != Ending {
 		d.enter(Ending)
-		d.end = End{Code: code, Cause: cause}
-		if code == 0 {
+		d.end = end
+		if end.Code == 0 {
 			d.note(NoteEnding, "", "the job is over: its ranks have finished")
 		} else {
-			d.note(NoteEnding, "", "the job is ended: %s (code %d)", cause, code)
+			d.note(NoteEnding, "", "the job is ended: %s (code %d)", end.Cause, end.Code)
 		}
 	}
 	for _, p := range d.alive() {
@@ -368,12 +368,13 @@ func (d *Driver) stopAll(code int, cause string, now bool) {
 	}
 }
 
-// stopFailed ends the job with the code of the first failure, if there was one.
-func (d *Driver) stopFailed(cause string) {
+// stopFailed ends the job with the code of the first failure, if there was one. hint is what the
+// user can do about the cause, or "".
+func (d *Driver) stopFailed(cause, hint string) {
 	code := CodeNoRank
 	if d.first != nil {
 		code = d.first.Code
 		cause += ", after " + d.first.String()
 	}
-	d.stopAll(code, cause, false)
+	d.stopAll(End{Code: code, Cause: cause, Hint: hint}, false)
 }

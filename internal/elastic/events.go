@@ -126,6 +126,7 @@ type (
 	End struct {
 		Code  int
 		Cause string // cause of a nonzero Code
+		Hint  string // what the user can do about the cause, or ""
 	}
 )
 

@@ -60,8 +60,8 @@ func (d *Driver) failed(p *process, f Failure) {
 		return
 	}
 	if !d.cfg.Together && d.again(p, f.Code) {
-		d.stopAll(f.Code, fmt.Sprintf("rank %d fails again and again soon after its start: it %s", p.rank, f.Text),
-			false)
+		cause := fmt.Sprintf("rank %d fails again and again soon after its start: it %s", p.rank, f.Text)
+		d.stopAll(End{Code: f.Code, Cause: cause}, false)
 		return
 	}
 	budget := d.cfg.Budget
@@ -81,7 +81,7 @@ func (d *Driver) exclude(h *host) {
 	wait := h.exclude(d.cfg.Cooldown, d.cfg.Random(), d.now)
 	d.note(NoteAside, h.name, "host %s is set aside after a failure: it gets no ranks%s", h.name, forTime(wait))
 	if !slices.ContainsFunc(d.hosts, func(h *host) bool { return h.usable(d.now) }) {
-		d.stopFailed("every host was set aside after a failure")
+		d.stopFailed("every host was set aside after a failure", "--blacklist-cooldown-range 10,300 lets hosts come back")
 		return
 	}
 	for _, p := range h.alive() {

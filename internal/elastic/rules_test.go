@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -118,6 +119,7 @@ func TestJobWaitsForRemovedHost(t *testing.T) {
 func TestLostStateEndsOrRestartsTheJob(t *testing.T) {
 	p := begun(t, Config{NP: 2, Min: 1}, "a:2")
 	p.exit(5, "a0").exit(6, "a1").expect("interrupt; end 5")
+	check.That(t, strings.Contains(p.end.Hint, "start the job again, from its last checkpoint"), "hint %q", p.end.Hint)
 	p = begun(t, Config{NP: 2, Min: 1, StartOver: true}, "a:2")
 	p.exit(5, "a0").exit(6, "a1").expect("interrupt; start a0 as 0/2; start a1 as 1/2")
 }

@@ -136,18 +136,18 @@ func (d *Driver) finish() {
 	}
 	switch {
 	case left == 0 && d.first == nil:
-		d.stopAll(0, "", false)
+		d.stopAll(End{}, false)
 	case left == 0:
-		d.stopFailed("a rank failed while others finished")
+		d.stopFailed("a rank failed while others finished", "")
 	case !stuck:
 		d.enter(Finishing)
 	case d.phase == Finishing:
 		d.enter(Stranded)
 	case d.now < d.since+d.cfg.Finish:
 	case d.first == nil && d.cfg.OneIsEnough:
-		d.stopAll(0, "", false)
+		d.stopAll(End{}, false)
 	default:
-		d.stopFailed("a rank has finished, and others cannot go on without it")
+		d.stopFailed("a rank has finished, and others cannot go on without it", "")
 	}
 }
 
@@ -263,22 +263,26 @@ func (d *Driver) choose() {
 	})
 	switch {
 	case lost:
-		d.stopFailed("no rank that has the job's state is left")
+		d.stopFailed("no rank that has the job's state is left", "start the job again, from its last checkpoint; "+
+			"with ranks on several hosts (-H f1:2,f2:2) the state outlives the loss of one")
 	case d.inForce != nil && d.resetsSpent():
-		d.stopFailed(fmt.Sprintf("the limit of %s is reached", d.limit()))
+		limit, flag := d.limit()
+		d.stopFailed(fmt.Sprintf("the limit of %s is reached", limit), "raise "+flag)
 	case d.now-d.turnedAt >= d.cfg.Timeout && d.tries > 0:
-		d.stopFailed(fmt.Sprintf("no epoch has come about within %v", d.cfg.Timeout))
+		d.stopFailed(fmt.Sprintf("no epoch has come about within %v", d.cfg.Timeout), "raise --elastic-timeout if "+
+			"ranks need longer to start; gorun -v shows what each host does")
 	case d.now >= d.since+d.hold():
 		d.begin(stay)
 	}
 }
 
-// limit describes the reset limit. A job whose ranks are replaced together counts restarts.
-func (d *Driver) limit() string {
+// limit describes the reset limit and returns its flag. A job whose ranks are replaced together
+// counts restarts.
+func (d *Driver) limit() (text, flag string) {
 	if d.cfg.Together {
-		return prose.Count(d.cfg.ResetLimit, "restart")
+		return prose.Count(d.cfg.ResetLimit, "restart"), "--max-restarts"
 	}
-	return prose.Count(d.cfg.ResetLimit, "reset")
+	return prose.Count(d.cfg.ResetLimit, "reset"), "--reset-limit"
 }
 
 // over reports whether no process can be working any more.
@@ -337,7 +341,7 @@ func (d *Driver) begin(stay []*process) {
 		d.form(stay, newcomers)
 	case late:
 		d.stopFailed(fmt.Sprintf("%s could run, and there must be %d, for %v", prose.Count(have, "rank"), least,
-			d.cfg.Timeout))
+			d.cfg.Timeout), "add hosts, lower --min-np, or wait longer with --elastic-timeout")
 	case !d.waiting:
 		d.waiting = true
 		d.note(NoteWaiting, "", "%s could run, and there must be %d: waiting for hosts", prose.Count(have, "rank"),

@@ -39,6 +39,6 @@ func (d *Driver) presume() {
 // fails.
 func (d *Driver) failUnaware(code int) {
 	if d.unaware && !d.phase.final() {
-		d.stopAll(code, "stopped", false)
+		d.stopAll(End{Code: code, Cause: "stopped"}, false)
 	}
 }

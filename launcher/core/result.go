@@ -182,4 +182,5 @@ func (e HostError) Reason() string {
 type ElasticEnd struct {
 	Code  int
 	Cause string // reason for a Code other than 0
+	Hint  string // what the user can do about the cause, or ""
 }

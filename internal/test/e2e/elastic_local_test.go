@@ -54,7 +54,8 @@ func testElasticLocalGuardIsKilled(t *testing.T) {
 	for _, pid := range []int{lab.Parent(agent), agent} {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
-	r.Want(125, "host localhost: ", "no rank that has the job's state is left").NothingLeft(30 * time.Second)
+	r.Want(125, "host localhost: ", "no rank that has the job's state is left",
+		"hint: start the job again, from its last checkpoint").NothingLeft(30 * time.Second)
 }
 
 // Killing the agent of one rank is as a failure of that rank.

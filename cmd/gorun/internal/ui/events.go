@@ -223,6 +223,9 @@ func (l *eventLog) End(end Outcome) {
 		step.Log = f.Log
 		l.write(step)
 	}
+	if e := end.Result.Elastic; e != nil {
+		done.Hint = e.Hint
+	}
 	done.Seconds = l.since(end.Result.Ended)
 	done.Stopped = end.Result.Stopped != launcher.NotStopped
 	l.write(done)

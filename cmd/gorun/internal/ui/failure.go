@@ -37,6 +37,9 @@ func (u *UI) Conclude(r launcher.Result, size int, limits Limits) {
 			u.failure(r, size, time.Now())
 			u.tolerated(r.Others)
 		}
+		if r.Elastic != nil && r.Elastic.Hint != "" {
+			u.Hintf("%s", r.Elastic.Hint)
+		}
 	}
 	lost := slices.DeleteFunc(slices.Clone(r.Lost), func(h launcher.HostError) bool {
 		return r.Cause != nil && r.Cause.Host == h.Host && r.Cause.Lost != nil

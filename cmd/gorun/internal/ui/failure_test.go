@@ -13,6 +13,7 @@ import (
 	"github.com/gorun/gorun/internal/test/golden"
 	"github.com/gorun/gorun/internal/usage"
 	"github.com/gorun/gorun/launcher"
+	"github.com/gorun/gorun/launcher/core"
 )
 
 // failedJob returns a job of four ranks whose rank 1 failed 2.5 s after the start.
@@ -37,6 +38,15 @@ func failedJob(e launcher.Exit) launcher.Result {
 		At:   e.At,
 	}
 	return r
+}
+
+// The hint of an elastic job's end follows the failure that ended it.
+func TestElasticEndHasAHint(t *testing.T) {
+	var out bytes.Buffer
+	r := failedJob(launcher.Exit{Code: 3})
+	r.Elastic = &core.ElasticEnd{Code: 3, Cause: "it is over", Hint: "raise the limit"}
+	(&UI{W: &out}).Conclude(r, 4, Limits{})
+	check.That(t, strings.HasSuffix(out.String(), "hint: raise the limit\n"), "%s", &out)
 }
 
 // TestFailureTexts compares the messages of each kind of failure with a golden file.
