@@ -189,7 +189,7 @@ days after its end; of a running job with a terminal the last 2 MiB.`,
 		Args:              oneJob,
 		ValidArgsFunction: completeJobs,
 	}, c)
-	cmd.Flags().BoolVarP(&c.follow, "follow", "f", false, "go on with new output until the job ends")
+	cmd.Flags().BoolVarP(&c.follow, "follow", "f", false, "also print new output, until the job ends")
 	cmd.Flags().IntVar(&c.view.Tail, "tail", 0, "only so many of the lines that are there")
 	cmd.Flags().StringVar(&c.grep, "grep", "", "only lines that match this regular expression")
 	c.view.add(cmd.Flags())
@@ -296,7 +296,7 @@ failed, and the job with it.`,
 	}, c)
 	cmd.Flags().Var(&c.signal, "signal", "a signal by name or number")
 	cmd.Flags().Var(&c.ranks, "rank", "only these ranks: 3, 0,8-11")
-	cmd.Flags().BoolVar(&c.all, "all", false, "all your jobs that run here, but no kept hosts")
+	cmd.Flags().BoolVar(&c.all, "all", false, "all your jobs on this machine; hosts that gorun up keeps stay connected")
 	cmd.MarkFlagsMutuallyExclusive("all", "rank")
 	return cmd
 }

@@ -111,7 +111,7 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 	good := Options{Collective: "allreduce", Min: 8, Max: 8}
 	for want, change := range map[string]func(o *Options){
 		"unknown benchmark":             func(o *Options) { o.Collective = "reduceall" },
-		"1 byte up":                     func(o *Options) { o.Max = 4 },
+		"the smaller first":             func(o *Options) { o.Max = 4 },
 		"factor of 1":                   func(o *Options) { o.Factor = 1 },
 		"no type":                       func(o *Options) { o.Types = []string{"float", "quad"} },
 		"no operation \"xor\"":          func(o *Options) { o.Ops = []string{"xor"} },
@@ -128,7 +128,7 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 			o.Collective = Barrier
 			o.Wire = true
 		},
-		"uses no memory": func(o *Options) {
+		"has no device": func(o *Options) {
 			o.Collective = Barrier
 			o.Device = "cuda"
 		},

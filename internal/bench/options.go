@@ -32,13 +32,13 @@ func (o Options) resolve() (collective, []combination, error) {
 	case !known:
 		return c, nil, fmt.Errorf("unknown benchmark %q", o.Collective)
 	case o.Min < 1 || o.Max < o.Min:
-		return c, nil, fmt.Errorf("sizes from %d to %d bytes: they go from 1 byte up", o.Min, o.Max)
+		return c, nil, fmt.Errorf("sizes from %d to %d bytes: expected 1 or more, the smaller first", o.Min, o.Max)
 	case o.Device != "" && o.Device != "cpu" && o.Device != "cuda":
-		return c, nil, fmt.Errorf("no memory of %q: it is that of cpu or cuda", o.Device)
+		return c, nil, fmt.Errorf("unknown device %q: expected cpu or cuda", o.Device)
 	case o.Factor < 0 || o.Factor == 1:
-		return c, nil, fmt.Errorf("a step by a factor of %d: it is 2 or more", o.Factor)
+		return c, nil, fmt.Errorf("a factor of %d between sizes: expected 2 or more", o.Factor)
 	case o.Batch < 0:
-		return c, nil, fmt.Errorf("%d calls timed together: it is 1 or more", o.Batch)
+		return c, nil, fmt.Errorf("%d calls timed together: expected 1 or more", o.Batch)
 	case !c.combines() && len(o.Ops) > 0:
 		return c, nil, fmt.Errorf("%s has no operation, it moves elements as they are", c.name)
 	case c.kind == ring.KindBarrier && len(o.Types) > 0:
@@ -46,7 +46,7 @@ func (o Options) resolve() (collective, []combination, error) {
 	case c.kind == ring.KindBarrier && o.Wire:
 		return c, nil, fmt.Errorf("%s has no bandwidth, it moves no elements", c.name)
 	case c.kind == ring.KindBarrier && o.Device == "cuda":
-		return c, nil, fmt.Errorf("%s uses no memory, of cuda or else", c.name)
+		return c, nil, fmt.Errorf("%s has no device, it moves no elements", c.name)
 	}
 	all, err := combinations(o.Types, o.Ops, c.combines())
 	return c, all, err

@@ -146,7 +146,7 @@ func TestOpenSessionSaysWhyThereIsNoAgent(t *testing.T) {
 					return err
 				}
 			}
-		}, 0, "start /gorun: no agent answered: the login shell printed more than 64 KiB first", false},
+		}, 0, "start /gorun: no agent answered: the login shell printed more than 64 KiB before gorun started", false},
 		{"it speaks something else after the preamble", func(ctx context.Context, nonce string, _ io.Reader, stdout,
 			_ io.Writer) error {
 			stdout.Write(append(wire.Preamble(nonce), "GET / HTTP/1.1\r\n\r\n"...))

@@ -111,7 +111,7 @@ func newUploads(exe Executable, trace func(string, ...any), meter relay.Meter) *
 	switch {
 	case exe.Build == "":
 		u.runs = "none"
-		u.packed = func() ([]byte, error) { return nil, errors.New("find gorun for the host: its uname says nothing") }
+		u.packed = func() ([]byte, error) { return nil, errors.New("find gorun for the host: its uname is empty") }
 		u.hash = func() (string, error) { return "", nil }
 	case exe.Packed == nil:
 		u.runs = machines(runtime.GOARCH)

@@ -46,7 +46,7 @@ func closeToOthers(dir *os.File, repair bool) error {
 	case repair:
 		return dir.Chmod(0o700)
 	}
-	return fmt.Errorf("others may enter %s", dir.Name())
+	return fmt.Errorf("other users may enter %[1]s: close it with chmod go-rwx %[1]s", dir.Name())
 }
 
 // CheckSole returns an error unless an open file is a regular one of this user's without a second

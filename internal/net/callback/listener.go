@@ -152,7 +152,7 @@ func (l *Listener) take(hello Hello, conn *tls.Conn) error {
 	delete(l.missing, hello.Host)
 	l.mu.Unlock()
 	if !missing {
-		return fmt.Errorf("the host %q is not awaited", hello.Host)
+		return fmt.Errorf("the host %q is not expected, or has already connected", hello.Host)
 	}
 	err := frames.Write(conn, frames.Begin, nil)
 	l.mu.Lock()

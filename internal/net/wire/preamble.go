@@ -40,7 +40,7 @@ func (e *NoiseError) Error() string {
 func (e *NoiseError) Unwrap() error { return e.Err }
 
 // ErrTooNoisy is the cause in a NoiseError after more than MaxNoise bytes.
-var ErrTooNoisy = errors.New("the login shell printed more than 64 KiB first")
+var ErrTooNoisy = errors.New("the login shell printed more than 64 KiB before gorun started")
 
 // FindPreamble reads r up to and including the preamble with nonce and returns
 // the noise that came before it. It reads byte by byte from small buffers and

@@ -111,11 +111,11 @@ func (r Request) check(size int) error {
 	case r.Count > MaxCount:
 		return fmt.Errorf("%s of %d elements, more than %d", Name(r.Kind), r.Count, uint64(MaxCount))
 	case r.Kind.Reduces() && r.Op == 0:
-		return fmt.Errorf("%s with no op", Name(r.Kind))
+		return fmt.Errorf("%s needs an operation", Name(r.Kind))
 	case !r.Kind.Reduces() && r.Op != 0:
-		return fmt.Errorf("%s with %v", Name(r.Kind), r.Op)
+		return fmt.Errorf("%s takes no operation, but has %v", Name(r.Kind), r.Op)
 	case r.Kind != collective.Broadcast && r.Root != 0:
-		return fmt.Errorf("%s with root %d", Name(r.Kind), r.Root)
+		return fmt.Errorf("%s takes no root, but has rank %d", Name(r.Kind), r.Root)
 	case r.Root < 0 || int(r.Root) >= size:
 		return fmt.Errorf("%s from root %d, which is not one of %d ranks", Name(r.Kind), r.Root, size)
 	}

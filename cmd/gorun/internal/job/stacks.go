@@ -79,7 +79,7 @@ func readReports(out []byte, host string, ranks []int) (reports []stacks.Rank, e
 		var told, kept stacks.Rank
 		err := untrusted.Unmarshal(line, maxReport, &told)
 		if err == nil && !awaited[told.Rank] {
-			err = fmt.Errorf("it was not asked for rank %d, or has told of it", told.Rank)
+			err = fmt.Errorf("it reported rank %d, which was not requested or was reported before", told.Rank)
 		}
 		told.Host = host
 		told.Trim()

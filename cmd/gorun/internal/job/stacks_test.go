@@ -13,8 +13,8 @@ import (
 func TestReportsOfAHostAreBounded(t *testing.T) {
 	const own = `{"rank":3}` + "\n"
 	for name, tc := range map[string]struct{ out, want string }{
-		"another's rank": {`{"rank":2}`, "not asked for rank 2"},
-		"a rank twice":   {own + own, "not asked for rank 3, or has told of it"},
+		"another's rank": {`{"rank":2}`, "reported rank 2, which was not requested"},
+		"a rank twice":   {own + own, "reported rank 3, which was not requested or was reported before"},
 		"no report":      {"[]", "read what the host says"},
 		"many values":    {`{"rank":3,"processes":[` + strings.Repeat("{},", maxReport) + "{}]}", "values"},
 	} {

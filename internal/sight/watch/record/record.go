@@ -191,7 +191,7 @@ func (r *Recorder) Sample(s watch.Sample) {
 	}
 	line, err := json.Marshal(p)
 	if err == nil && r.wrote+int64(len(line)) > maxSamples {
-		err = fmt.Errorf("the record has reached its %d MiB", maxSamples>>20)
+		err = fmt.Errorf("the record has reached its limit of %d MiB", maxSamples>>20)
 	}
 	if err == nil {
 		r.wrote += int64(len(line)) + 1
