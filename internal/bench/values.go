@@ -66,8 +66,8 @@ func (c combination) valid() bool {
 	return true
 }
 
-// combinations are those of the types and ops that make sense. Where nothing is
-// combined, the operation is sum and does not matter.
+// combinations returns the valid pairs of types and ops. If a collective combines nothing, the
+// operation is sum and does not matter.
 func combinations(types, ops []string, combines bool) ([]combination, error) {
 	if len(types) == 0 {
 		types = []string{"float"}

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	busyShare = 0.5 // share of a core
-	busyWants = 0.8 // share of a core on a host where other programs take it
+	busyShare = 0.5 // share of a core from which a process counts as busy
+	busyWants = 0.8 // the same, of what it would use, on a host where programs compete for cores
 	maxBusy   = 5
 	ticks     = 100 // ticks of CPU time per second in /proc (USER_HZ)
 )

@@ -99,7 +99,7 @@ type unpacker struct {
 func (u *unpacker) one(h *tar.Header, r io.Reader) error {
 	name := path.Clean(h.Name)
 	if !filepath.IsLocal(name) {
-		return fmt.Errorf("%q is no name of a file of it", h.Name)
+		return fmt.Errorf("%q leads out of the environment", h.Name)
 	}
 	if err := u.room.take(h.Size); err != nil { // a sparse file has its whole size here
 		return err

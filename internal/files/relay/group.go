@@ -244,7 +244,8 @@ type watcher struct {
 	finishing bool // whether the host has all of the file
 }
 
-// watch begins to watch a host, which may take some time more at first.
+// watch begins to watch a host, which may be idle for more than usual, by more, before its first
+// bytes.
 func (g *Group) watch(host Host, more time.Duration) *watcher {
 	w := &watcher{idle: g.idle, least: 0}
 	w.timer = time.AfterFunc(g.idle+more, func() {
@@ -254,7 +255,7 @@ func (g *Group) watch(host Host, more time.Duration) *watcher {
 	return w
 }
 
-// has takes how many bytes the host has.
+// has records how many bytes the host has.
 func (w *watcher) has(bytes int64) {
 	if bytes >= w.least && w.timer.Stop() {
 		w.least = bytes + leastBytes

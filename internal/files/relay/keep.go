@@ -209,7 +209,7 @@ func (k *kept) Close() error {
 	return errors.Join(err, k.part.Close(), k.root.Close())
 }
 
-// Plainly says which path failed, not which system call.
+// Plainly returns err with its path and without the system call.
 func Plainly(err error) error {
 	if path, is := errors.AsType[*fs.PathError](err); is {
 		return fmt.Errorf("%s: %w", path.Path, path.Err)
@@ -217,7 +217,7 @@ func Plainly(err error) error {
 	return err
 }
 
-// Cause is an error without a path, which is relative to a folder.
+// Cause returns err without its path, which is relative to a folder that the caller names.
 func Cause(err error) error {
 	var path *fs.PathError
 	var link *os.LinkError

@@ -32,7 +32,7 @@ func ofPython(ctx context.Context, path, interpreter string, env map[string]stri
 			continue
 		}
 		slices.Sort(extensions)
-		if slices.ContainsFunc(extensions, ofWheel) { // it looks for an MPI when it is imported, first beside itself
+		if slices.ContainsFunc(extensions, ofWheel) { // a wheel looks for its MPI at import, first beside itself
 			if use := beside(ctx, folder, interpreter, env, ask); use.MPI != None {
 				return use
 			}

@@ -203,7 +203,7 @@ func reopen(found *os.File, flags int, judge func(fd int, stat *unix.Stat_t) boo
 		return nil, err
 	}
 	if !judge(at, &stat) {
-		return nil, fmt.Errorf("%s is not what its name says, or another user's", found.Name())
+		return nil, fmt.Errorf("%s is another user's, or not of the kind that its name says", found.Name())
 	}
 	fd, err := unix.Open("/proc/self/fd/"+strconv.Itoa(at), flags|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
 	if err != nil {

@@ -13,9 +13,9 @@ const recordSize = 136
 
 // Kinds of packed records.
 const (
-	packedIPv4 = 4 // port, address
-	packedIPv6 = 6 // port, flow, address, scope
-	packedRaw  = 0 // unchanged
+	packedIPv4 = 4 // holds port and address
+	packedIPv6 = 6 // holds port, flow, address and scope
+	packedRaw  = 0 // holds the record unchanged
 )
 
 const (

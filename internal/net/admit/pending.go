@@ -92,7 +92,7 @@ func (p *Pending) Remove(conn net.Conn) bool {
 	return false
 }
 
-// Len returns how many there are.
+// Len returns the number of pending connections.
 func (p *Pending) Len() (n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

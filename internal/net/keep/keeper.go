@@ -193,7 +193,7 @@ func (k *Keeper) session(w http.ResponseWriter, r *http.Request, h *host,
 	})
 	input.Go(func() {
 		err := frames.Input(early, fed) // until the client closes the connection
-		fed.CloseWithError(fmt.Errorf("the job's gorun has gone: %w", err))
+		fed.CloseWithError(fmt.Errorf("the job's gorun closed the connection: %w", err))
 		cancel()
 	})
 	_ = to.SendJSON(frames.Last, endOf(do(ctx, conn, stdin, to)))

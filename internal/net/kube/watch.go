@@ -206,7 +206,7 @@ func (w *Watch) remember(pod Pod) {
 	w.past[pod.Name] = pod
 }
 
-// replace takes a complete list.
+// replace sets the pods to those of a complete list, and remembers the ones that are gone.
 func (w *Watch) replace(pods []Pod) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

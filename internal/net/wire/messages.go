@@ -263,7 +263,7 @@ type Exit struct {
 	Aborted bool          `json:",omitempty"` // whether the rank was told to abort before it ended
 	At      time.Duration // agent's monotonic clock, same as in heartbeats
 	MPI     MPIEnd        `json:",omitempty"`
-	// the code given to MPI_Abort, of which Code is what an exit status can have
+	// Asked is the code given to MPI_Abort; Code is its low 8 bits, which an exit status can hold.
 	Asked int `json:",omitempty"`
 	// Failed is why the rank did not start, with Code 125, 126 or 127; Remedy is the next step.
 	Failed string `json:",omitempty"`

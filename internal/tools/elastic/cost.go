@@ -11,20 +11,20 @@ import (
 )
 
 const (
-	warmSteps = 20  // left out of measurements of steps
-	costSteps = 200 // of each job whose steps are compared
+	warmSteps = 20  // first steps, which are not measured
+	costSteps = 200 // steps of each job
 )
 
 // way is one of the trainings whose steps are compared.
 type way struct {
 	name  string
 	flags string
-	how   string // as steps.py knows it
+	how   string // name of the training in steps.py
 }
 
-// cost compares the steps of a training that loses none with those of a plain one, and of a plain
-// one that adds in the order of ranks, on hosts that they use in turn. So it does with a sharded
-// model, of which one training keeps copies.
+// cost prints how long a step takes in a plain training, in a plain one that adds in the order of
+// ranks, and in one that loses no step, and compares them. It does the same for a sharded model,
+// whose last training keeps copies. The trainings run on the same hosts in turn.
 func (r *resilient) cost(ctx context.Context, turns int) (err error) {
 	c, err := r.hosts(ctx, 2)
 	if err != nil {

@@ -14,11 +14,11 @@ import (
 
 // ground is where ranks run: this machine, or network namespaces.
 type ground struct {
-	dir     string   // for what is built and written
-	addrs   []string // of each rank
-	network *network // nil: here
-	cpus    []string // that ranks are kept on in turn; empty: they are not
-	turn    int      // ranks that are on one processor before the next one's turn
+	dir     string   // folder of built programs and of output
+	addrs   []string // address of each rank
+	network *network // nil: ranks run in the network of this machine
+	cpus    []string // processors that ranks are bound to in turn; empty: none
+	turn    int      // number of ranks on one processor
 }
 
 // command returns a program that starts ranks itself.

@@ -26,7 +26,8 @@ func (s *Steps) askGPUs() map[string]string {
 	return parseGPUs(string(out))
 }
 
-// parseGPUs reads from what scontrol says of a job the GPUs on every node, in lines such as
+// parseGPUs returns the GPUs of every node from the output of scontrol about a job, whose lines are
+// such as
 //
 //	Nodes=n[1-2] CPU_IDs=2-3 Mem=0 GRES=gpu:a100:2(IDX:0,3),gpu:1(IDX:1)
 //

@@ -18,7 +18,7 @@ type tail struct {
 	ended bool
 }
 
-// line is a line that waits for the end.
+// line is a line that a tail holds until its end.
 type line struct {
 	to   io.Writer
 	text []byte
