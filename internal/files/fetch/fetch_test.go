@@ -260,6 +260,16 @@ func TestFolderOthersMayWriteIsRefused(t *testing.T) {
 	_, err := w.bring("a")
 	check.That(t, err != nil && strings.Contains(err.Error(), "not safe"), "%v", err)
 	check.Equal(t, len(w.tree(w.dir)), 0)
+
+	// so is one below the folder, where what comes could be exchanged, or led elsewhere by a link
+	must.OK(t, os.Chmod(w.dir, 0o755))
+	w.put("d/e/a", "a", 0o644)
+	below := filepath.Join(w.dir, "d")
+	must.OK(t, os.Mkdir(below, 0o755))
+	must.OK(t, os.Chmod(below, 0o777))
+	_, err = w.bring("d")
+	check.That(t, err != nil && strings.Contains(err.Error(), "others can change "+below), "%v", err)
+	check.Equal(t, strings.Join(w.tree(w.dir), " "), "d/ 777")
 }
 
 func TestHostsHaveFoldersOfTheirOwn(t *testing.T) {

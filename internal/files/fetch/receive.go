@@ -256,7 +256,7 @@ func (r *receiving) close() {
 }
 
 // makeFolders makes the folders of the list, for this user only until all files are there, and
-// returns those that were missing.
+// returns those that were missing. It refuses, with a *trust.Error, one that others may change.
 func (r *receiving) makeFolders() (made []workdir.Entry, err error) {
 	for _, e := range r.got.Entries {
 		if e.Kind != workdir.Dir {
@@ -270,8 +270,13 @@ func (r *receiving) makeFolders() (made []workdir.Entry, err error) {
 		if !errors.Is(err, fs.ErrExist) {
 			return nil, r.failed(string(e.Path), err)
 		}
-		if info, err := r.to.Lstat(string(e.Path)); err != nil || !info.IsDir() {
-			return nil, fmt.Errorf("%s is no folder here: move it away", filepath.Join(r.to.Path, string(e.Path)))
+		here := filepath.Join(r.to.Path, string(e.Path))
+		info, err := r.to.Lstat(string(e.Path))
+		if err != nil || !info.IsDir() {
+			return nil, fmt.Errorf("%s is no folder here: move it away", here)
+		}
+		if err := trust.File(here, info); err != nil {
+			return nil, err
 		}
 	}
 	return made, nil
