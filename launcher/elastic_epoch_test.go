@@ -23,7 +23,7 @@ func TestOldEpochsKeysAreForgotten(t *testing.T) {
 		"epoch/11/a": true,
 		"epoch/9":    true, "epoch/x/a": true, "9/a": true, "a/epoch/9/b": true}
 	for key := range kept {
-		must.OK(t, j.store.Put(key, []byte("x")))
+		must.OK(t, j.store.Put("host", key, []byte("x")))
 	}
 	j.announce(elastic.Plan{Epoch: 10, Members: []elastic.Member{{Size: 1}}})
 	ended, cancel := context.WithCancel(t.Context())

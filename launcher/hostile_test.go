@@ -340,6 +340,27 @@ func TestHostileFloods(t *testing.T) {
 	}
 }
 
+// A host that fills the job's store is lost, and not the next one that puts a value there.
+func TestHostileHostLeavesRoomInTheStore(t *testing.T) {
+	value := make([]byte, kv.MaxValue)
+	hostile := func(a *fake.Agent) error {
+		var err error
+		for i := 0; i < 255 && err == nil; i++ {
+			err = a.Out.SendMessage(wire.TypePut, wire.Put{Key: fmt.Sprint(i), Value: value})
+		}
+		return errors.Join(err, a.Exit(wire.Exit{Rank: 2}), a.Exit(wire.Exit{Rank: 3}),
+			a.Out.Send(wire.TypeDone, 0, nil), a.UntilEOF())
+	}
+	good := func(a *fake.Agent) error {
+		time.Sleep(time.Second)
+		err := a.Out.SendMessage(wire.TypePut, wire.Put{Key: "good", Value: value})
+		return errors.Join(err, obey(a))
+	}
+	r, err := runOn(t, []*fake.Machine{serving(good), serving(hostile)}, nil)
+	check.That(t, err == nil && r.Cause != nil && r.Cause.Host == "h1" &&
+		strings.Contains(r.Cause.String(), "the job's store is full for this host"), "%v, %.300v", err, r.Cause)
+}
+
 // What a host wants the user to know is shown as its words, in one line, and not as gorun's.
 func TestNotesNameTheirHosts(t *testing.T) {
 	said := func(a *fake.Agent) error {

@@ -39,10 +39,10 @@ func TestGatherCompletesOnceAllAreIn(t *testing.T) {
 // What is deleted makes queue, and can be put again.
 func TestStoreForgetsKeys(t *testing.T) {
 	s := NewStore()
-	s.limit = 2*(entryCost+8) + 4
+	s.limit = 3 * (entryCost + 10)
 	for range 3 {
 		for _, key := range []string{"old/key1", "new/key1"} {
-			must.OK(t, s.Put(key, []byte("xy")))
+			must.OK(t, s.Put(key, key, []byte("xy")))
 		}
 		s.DeleteFunc(func(key string) bool { return strings.HasPrefix(key, "old/") })
 		ended, cancel := context.WithCancel(t.Context())
@@ -52,7 +52,7 @@ func TestStoreForgetsKeys(t *testing.T) {
 		if value, found := s.Get(ended, "new/key1"); !found || string(value) != "xy" {
 			t.Errorf("another key: %q, %v", value, found)
 		}
-		check.OK(t, s.Put("new/key2", []byte("xy")), "a full store takes no other")
+		check.OK(t, s.Put("other", "new/key2", []byte("xy")), "a full store takes no other")
 		s.DeleteFunc(func(key string) bool { return key == "new/key2" })
 	}
 	s.DeleteFunc(func(string) bool { return true })
@@ -112,7 +112,7 @@ func (b *backend) Fence(ctx context.Context, name string, rank int, value []byte
 	}
 }
 
-func (b *backend) Put(key string, value []byte) error { return b.store.Put(key, value) }
+func (b *backend) Put(key string, value []byte) error { return b.store.Put("host", key, value) }
 func (b *backend) Get(ctx context.Context, key string, wait time.Duration) ([]byte, bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()

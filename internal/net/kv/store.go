@@ -18,10 +18,17 @@ const (
 // Store maps keys to values. Safe for concurrent use.
 type Store struct {
 	mu     sync.Mutex
-	values map[string][]byte
+	values map[string]entry
 	bytes  int
+	held   map[string]int   // bytes by who has put them
 	limit  int              // bytes
 	waits  map[string]*wait // waiting requests by absent key
+}
+
+// entry is a value, and who has put it.
+type entry struct {
+	by    string
+	value []byte
 }
 
 // wait is the shared wait of all requests for one absent key.
@@ -32,26 +39,30 @@ type wait struct {
 
 // NewStore returns an empty Store.
 func NewStore() *Store {
-	return &Store{values: map[string][]byte{}, limit: maxBytes, waits: map[string]*wait{}}
+	return &Store{values: map[string]entry{}, held: map[string]int{}, limit: maxBytes, waits: map[string]*wait{}}
 }
 
-// Put stores value under key, over any earlier one. The value is kept, not copied.
-func (s *Store) Put(key string, value []byte) error {
+// Put stores a value of a host under key, over any earlier one. The value is kept, not copied. A host
+// may hold as much as it leaves free: a hostile one could fill the store otherwise, and others would
+// fail.
+func (s *Store) Put(by, key string, value []byte) error {
 	if len(key) > MaxKey || len(value) > MaxValue {
 		return fmt.Errorf("put %.40q: key of %d bytes and value of %d, at most %d and %d allowed", key, len(key),
 			len(value), MaxKey, MaxValue)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	grown := s.bytes + len(value) - len(s.values[key])
-	if _, known := s.values[key]; !known {
-		grown += len(key) + entryCost
+	old := s.values[key]
+	was := s.drop(key)
+	cost := len(key) + entryCost + len(value)
+	if own := s.held[by] + cost; own > s.limit-s.bytes-cost && (old.by != by || cost > was) {
+		if was > 0 {
+			s.keep(key, old)
+		}
+		return fmt.Errorf("put %.40q: the job's store is full for this host (%d keys of all hosts, %d bytes)", key,
+			len(s.values), s.bytes)
 	}
-	if grown > s.limit {
-		return fmt.Errorf("put %.40q: the job's store is full (%d keys, %d bytes)", key, len(s.values), s.bytes)
-	}
-	s.bytes = grown
-	s.values[key] = value
+	s.keep(key, entry{by, value})
 	if w := s.waits[key]; w != nil {
 		close(w.put)
 		delete(s.waits, key)
@@ -64,7 +75,9 @@ func (s *Store) Put(key string, value []byte) error {
 func (s *Store) Get(ctx context.Context, key string) (value []byte, found bool) {
 	for {
 		s.mu.Lock()
-		value, found = s.values[key]
+		var e entry
+		e, found = s.values[key]
+		value = e.value
 		if found || ctx.Err() != nil {
 			s.mu.Unlock()
 			return value, found
@@ -89,12 +102,31 @@ func (s *Store) Get(ctx context.Context, key string) (value []byte, found bool) 
 func (s *Store) DeleteFunc(del func(key string) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for key, value := range s.values {
+	for key := range s.values {
 		if del(key) {
-			s.bytes -= len(key) + entryCost + len(value)
-			delete(s.values, key)
+			s.drop(key)
 		}
 	}
+}
+
+func (s *Store) keep(key string, e entry) {
+	cost := len(key) + entryCost + len(e.value)
+	s.values[key] = e
+	s.bytes += cost
+	s.held[e.by] += cost
+}
+
+// drop removes a key, and returns the bytes that this frees.
+func (s *Store) drop(key string) (freed int) {
+	e, known := s.values[key]
+	if !known {
+		return 0
+	}
+	freed = len(key) + entryCost + len(e.value)
+	s.bytes -= freed
+	s.held[e.by] -= freed
+	delete(s.values, key)
+	return freed
 }
 
 // forget ends one wait. A key for which no request waits any more is dropped.

@@ -11,15 +11,24 @@ import (
 	"github.com/gorun/gorun/internal/test/must"
 )
 
+// A host may hold as much as it leaves free, also when it takes over keys of others.
 func TestStoreIsBounded(t *testing.T) {
 	s := NewStore()
 	s.limit = 10 * (entryCost + 4)
-	for i := range 10 {
-		must.OK(t, s.Put(fmt.Sprint("k", i), []byte("v2")))
+	for i := range 5 {
+		must.OK(t, s.Put("big", fmt.Sprint("k", i), []byte("v2")))
 	}
-	check.Error(s.Put("one more", nil)).Says(t, "full (10 keys", "keys without values cost nothing")
-	check.OK(t, s.Put("k1", []byte("v3")), "over an old value")
-	check.That(t, NewStore().Put(strings.Repeat("k", MaxKey+1), nil) != nil, "no bound on keys")
+	check.Error(s.Put("big", "one more", nil)).Says(t, "full for this host (5 keys", "keys without values cost nothing")
+	check.OK(t, s.Put("big", "k1", []byte("v3")), "over an old value")
+	check.OK(t, s.Put("small", "k5", []byte("v2")), "of another host")
+	check.OK(t, s.Put("big", "k1", []byte("v")), "over an own value that is larger, though less is free than it holds")
+	check.OK(t, s.Put("small", "k6", []byte("v2")))
+	check.Error(s.Put("big", "k5", []byte("v2"))).Says(t, "full for this host", "it took over another's key")
+	check.OK(t, s.Put("small", "k0", []byte("v2")), "it took over a key")
+	check.That(t, s.held["big"] == 4*(entryCost+4)-1 && s.held["small"] == 3*(entryCost+4), "they hold %v", s.held)
+	s.DeleteFunc(func(string) bool { return true })
+	check.That(t, s.bytes == 0 && s.held["big"] == 0 && s.held["small"] == 0, "the empty store holds %v", s.held)
+	check.That(t, NewStore().Put("big", strings.Repeat("k", MaxKey+1), nil) != nil, "no bound on keys")
 }
 
 // Whoever asks for keys that never come leaves nothing behind.

@@ -31,7 +31,9 @@ func NewStore(ranks int) *Store {
 }
 
 // Put stores a copy of a value.
-func (s *Store) Put(key string, value []byte) error { return s.store.Put(key, bytes.Clone(value)) }
+func (s *Store) Put(key string, value []byte) error {
+	return s.store.Put("host", key, bytes.Clone(value))
+}
 
 // Get waits for the key at most wait, and while ctx lasts.
 func (s *Store) Get(ctx context.Context, key string, wait time.Duration) (value []byte, found bool, err error) {

@@ -91,6 +91,9 @@ func (g *group) AbortInfo() []byte {
 // store is the part of a [kv.Backend] that the launcher's store answers.
 type store struct{ *kv.Store }
 
+// Put stores a value.
+func (s store) Put(key string, value []byte) error { return s.Store.Put("host", key, value) }
+
 // Get waits for the key.
 func (s store) Get(ctx context.Context, key string, wait time.Duration) ([]byte, bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
