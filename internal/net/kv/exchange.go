@@ -3,6 +3,7 @@ package kv
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"strconv"
 	"time"
@@ -19,6 +20,7 @@ const Forever = time.Duration(math.MaxInt64)
 
 // Exchange is a fence of some members by keys NAME/MEMBER/PART: it puts the values of the members
 // that are here, and returns those of all members, in their order. No other exchange has the name.
+// Values of more than the whole store could hold at a time are an error.
 func Exchange(ctx context.Context, keys Keys, name string, here map[int][]byte, members []int) ([][]byte, error) {
 	if len(here) < len(members) {
 		for member, value := range here {
@@ -28,13 +30,15 @@ func Exchange(ctx context.Context, keys Keys, name string, here map[int][]byte, 
 		}
 	}
 	values := make([][]byte, len(members))
+	left := maxBytes
 	for i, member := range members {
 		value, is := here[member]
 		if !is {
 			var err error
-			if value, err = getParts(ctx, keys, name+"/"+strconv.Itoa(member)); err != nil {
+			if value, err = getParts(ctx, keys, name+"/"+strconv.Itoa(member), left); err != nil {
 				return nil, err
 			}
+			left -= len(value)
 		}
 		values[i] = value
 	}
@@ -55,11 +59,16 @@ func putParts(keys Keys, name string, value []byte) error {
 	}
 }
 
-func getParts(ctx context.Context, keys Keys, name string) (value []byte, err error) {
+// getParts returns a value of at most so many bytes. The store bounds none: a hostile host may empty
+// the parts that were read, and put others.
+func getParts(ctx context.Context, keys Keys, name string, most int) (value []byte, err error) {
 	for part := 0; ; part++ {
 		piece, _, err := keys.Get(ctx, name+"/"+strconv.Itoa(part), Forever)
 		if err == nil && len(piece) == 0 {
 			err = errors.New("an exchanged value has an empty part")
+		}
+		if err == nil && len(value)+len(piece)-1 > most {
+			err = fmt.Errorf("exchanged values of more than %d bytes", maxBytes)
 		}
 		if err != nil {
 			return nil, err

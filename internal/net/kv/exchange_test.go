@@ -1,0 +1,48 @@
+package kv
+
+import (
+	"context"
+	"path"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/test/check"
+)
+
+// endless is a store in which a hostile host has put parts of a value without end: it empties each
+// when it is read, and so stays within the store's bound.
+type endless struct {
+	store *Store
+	part  []byte
+	read  int
+}
+
+func (e *endless) Put(key string, value []byte) error { return e.store.Put("hostile", key, value) }
+
+func (e *endless) Get(ctx context.Context, key string, _ time.Duration) ([]byte, bool, error) {
+	dir, number := path.Split(key)
+	n, err := strconv.Atoi(number)
+	if err == nil {
+		err = e.Put(key, e.part)
+	}
+	if err == nil && n > 0 {
+		err = e.Put(dir+strconv.Itoa(n-1), nil)
+	}
+	if err != nil || e.read > 1000*MaxValue {
+		return nil, false, err
+	}
+	value, found := e.store.Get(ctx, key)
+	e.read += len(value)
+	return value, found, nil
+}
+
+// A value of another host takes bounded memory, however often the host frees its room in the store.
+func TestExchangedValuesAreBounded(t *testing.T) {
+	part := make([]byte, MaxValue)
+	part[0] = 1 // another follows
+	e := &endless{store: NewStore(), part: part}
+	const most = 8 * MaxValue // Exchange lets all values together have maxBytes
+	check.Error(getParts(t.Context(), e, "fence/1", most)).Says(t, "exchanged values of more than")
+	check.That(t, e.read <= most+MaxValue, "%d bytes were read", e.read)
+}
