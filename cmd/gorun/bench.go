@@ -49,7 +49,7 @@ func (o *benchOptions) addFlags(flags *pflag.FlagSet) {
 		" (default float)")
 	flags.StringSliceVar(&o.ops, "op", nil, "operations, or all: "+strings.Join(bench.Ops(), ", ")+" (default sum)")
 	flags.IntVar(&o.perHost, "ranks-per-host", 0,
-		"ranks on each host, regardless of its slots; there are as many in all")
+		"ranks on each host, regardless of its slots; all hosts are used")
 	flags.StringVar(&o.transport, "transport", "auto", "auto, shm or tcp")
 	flags.IntVar(&o.streams, "streams", 1, "TCP connections between two ranks (RING_STREAMS)")
 	flags.StringVar(&o.device, "device", "cpu", "memory to use: cpu, or cuda for NVIDIA GPUs")

@@ -52,7 +52,7 @@ a second look says it again. The exit code is 0, 1 with warnings, or 3 with bad 
 		Args: noProgram,
 	}
 	flags := cmd.Flags()
-	flags.BoolVar(&c.quick, "quick", false, "take about 5 s")
+	flags.BoolVar(&c.quick, "quick", false, "measure for about 5 s")
 	flags.BoolVar(&c.long, "long", false, "measure for minutes")
 	flags.BoolVar(&c.json, "json", false, "print a JSON object instead of tables")
 	flags.StringVar(&c.html, "html", "", "also write a page with a map of all pairs, and the history, to this file")

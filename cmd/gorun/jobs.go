@@ -103,7 +103,7 @@ cause. A job whose gorun was killed is listed if it was started with --detach.`,
 		},
 	}, c)
 	cmd.Flags().BoolVarP(&c.all, "all", "a", false, "also jobs that have ended, for 7 days")
-	cmd.Flags().IntVar(&c.last, "last", 50, "also so many of the jobs that have ended, the newest; 0: all")
+	cmd.Flags().IntVar(&c.last, "last", 50, "also at most this many of the newest jobs that have ended; 0: all")
 	cmd.Flags().BoolVar(&c.json, "json", false, "print a JSON object instead of a table")
 	cmd.Flags().BoolVarP(&c.quiet, "quiet", "q", false, "print ids only")
 	cmd.MarkFlagsMutuallyExclusive("json", "quiet")
@@ -145,7 +145,7 @@ type viewFlags struct {
 
 func (v *viewFlags) add(flags *pflag.FlagSet) {
 	flags.Var(&v.ranks, "rank", "only the output of these ranks: 3, 0,8-11")
-	flags.Var(&v.since, "since", "only output that is not older: 30s, 5m, 2h")
+	flags.Var(&v.since, "since", "only output that is at most this old: 30s, 5m, 2h")
 	flags.BoolVar(&v.Stderr, "stderr", false, "only stderr")
 	flags.StringVar(&v.Style.Style, "prefix", "host", "prefix of lines, as gorun --prefix")
 	flags.Var(&v.fold, "fold", "show equal lines of ranks as one, as gorun --fold")
@@ -190,7 +190,7 @@ days after its end; of a running job with a terminal the last 2 MiB.`,
 		ValidArgsFunction: completeJobs,
 	}, c)
 	cmd.Flags().BoolVarP(&c.follow, "follow", "f", false, "also print new output, until the job ends")
-	cmd.Flags().IntVar(&c.view.Tail, "tail", 0, "only so many of the lines that are there")
+	cmd.Flags().IntVar(&c.view.Tail, "tail", 0, "only the last lines of the output so far, at most this many")
 	cmd.Flags().StringVar(&c.grep, "grep", "", "only lines that match this regular expression")
 	c.view.add(cmd.Flags())
 	return cmd
@@ -340,7 +340,7 @@ The exit code is the command's. It ends with the job, and with this gorun.`,
 		ValidArgsFunction: completeJobs,
 	}, c)
 	cmd.Flags().SetInterspersed(false)
-	cmd.Flags().IntVar(&c.rank, "rank", 0, "the rank whose host, environment and directory it gets")
+	cmd.Flags().IntVar(&c.rank, "rank", 0, "the rank whose host, environment and directory the command gets")
 	cmd.Flags().StringVar(&c.host, "host", "", "a host by its name in the job, instead of a rank")
 	_ = cmd.RegisterFlagCompletionFunc("host", completeHostsOfJobs) // an error means a missing or registered flag
 	cmd.MarkFlagsMutuallyExclusive("rank", "host")
@@ -425,7 +425,7 @@ other programs eu-stack or gdb reads them. No rank is stopped for longer than a 
 		ValidArgsFunction: completeJobs,
 	}, c)
 	cmd.Flags().Var(&c.ranks, "rank", "only these ranks: 3, 0,8-11")
-	cmd.Flags().BoolVar(&c.view.Full, "full", false, "all functions of all threads, not 60 lines")
+	cmd.Flags().BoolVar(&c.view.Full, "full", false, "all functions of all threads, instead of at most 60 lines")
 	cmd.Flags().BoolVar(&c.view.JSON, "json", false,
 		"print a JSON object instead of a tree, also with sockets and the last 64 calls")
 	return cmd

@@ -46,7 +46,7 @@ gorun down ends it, gorun ps lists it.`,
 	cmd.Flags().Var(&c.lasts, "for", "how long to keep the hosts; jobs that run at the end go on")
 	cmd.Flags().Var(&c.idle, "idle", "end when no job has used the hosts for this time (default: never before --for)")
 	cmd.Flags().StringSliceVar(&c.preload, "preload", nil,
-		"modules of Python, separated by commas, that ranks find imported: the ranks are forked")
+		"Python modules, separated by commas, to import before ranks are forked: they start sooner")
 	return c.takeJobFlags(cmd, c, settings.Connects)
 }
 

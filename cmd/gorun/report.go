@@ -62,7 +62,8 @@ browser, at an address that only you can read, and keeps it up to date.`,
 		ValidArgsFunction: completeRecords,
 	}, c)
 	cmd.Flags().StringVarP(&c.to, "output", "o", "",
-		"the page (default: report.html in DIR, of several comparison.html in the first); - is standard output")
+		"file for the page (default: report.html in DIR, or comparison.html in the first of several); "+
+			"- is standard output")
 	cmd.Flags().StringArrayVar(&c.logs, "log", nil, "a file with the run's output, once for each DIR")
 	cmd.Flags().StringVar(&c.live, "live", "", "the page of this running `job`, at an address of this machine")
 	_ = cmd.RegisterFlagCompletionFunc("live", completeJobs) // an error means a missing or registered flag

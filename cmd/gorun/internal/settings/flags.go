@@ -170,7 +170,7 @@ func (o *Options) Groups() []Group {
 				Usage: "examine the hosts as gorun doctor does, and refuse the job if any is bad: quick, default or " +
 					"long"},
 			{Name: "exclude-bad", To: &o.Checkup.Exclude,
-				Usage: "with --check-first: leave bad hosts out if the others have slots enough"},
+				Usage: "with --check-first: leave bad hosts out if the others have enough slots"},
 		}},
 		{"Hosts that come and go", []Flag{
 			{Name: "min-np", To: &o.Elastic.MinNP, From: Connects,
@@ -300,7 +300,7 @@ func (o *Options) Groups() []Group {
 					"others say how"},
 			{Name: "hang-timeout", To: &o.Hang.Timeout,
 				Usage: "report the stacks of all ranks when no rank has printed, used a processor or finished a " +
-					"collective for so long"},
+					"collective for this time"},
 			{Name: "on-hang", To: &o.Hang.On, Words: []string{"report", "kill"},
 				Usage: "what --hang-timeout does: report, or kill to also stop the job (exit code 122)"},
 			{Name: "keep-going", To: &o.KeepGoing, Alone: "all", Words: []string{"all", "codes", "none"},
