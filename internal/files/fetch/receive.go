@@ -275,11 +275,32 @@ func (r *receiving) makeFolders() (made []workdir.Entry, err error) {
 		if err != nil || !info.IsDir() {
 			return nil, fmt.Errorf("%s is no folder here: move it away", here)
 		}
-		if err := trust.File(here, info); err != nil {
+		if err := r.checkBelow(string(e.Path), here); err != nil {
 			return nil, err
 		}
 	}
 	return made, nil
+}
+
+// checkBelow returns an error if others may change a folder that is there already.
+func (r *receiving) checkBelow(rel, here string) error {
+	below, err := r.to.Open(rel)
+	if err != nil {
+		return r.failed(rel, err)
+	}
+	defer below.Close()
+	err = trust.FileSystem(below)
+	if foreign, is := errors.AsType[*trust.Error](err); is {
+		foreign.Path = here // not by way of the open folder
+	}
+	if err != nil {
+		return err
+	}
+	info, err := below.Stat()
+	if err != nil {
+		return r.failed(rel, err)
+	}
+	return trust.File(here, info)
 }
 
 // complete makes the links, and sets the modes of new folders. Others may write to none, whatever

@@ -208,6 +208,11 @@ func readMirage(t *testing.T, name string) {
 			strings.Contains(string(out), "not safe, others can change "+mount) &&
 			strings.Contains(string(out), "a file system of user 65533"), "%v: %v: %s", tc, err, out)
 	}
+	s.as(0, `mkdir private/mirage && echo secret >private/mirage/logs && chown -R 65534:65534 private/mirage`)
+	brought, err := onAs(t, c, "f1", victim, `exec env HOME=/nonexistent "$@"`, command.Binary("gorun"), "cp",
+		"localhost:"+filepath.Join(c.Dir, "private/mirage"), filepath.Dir(mount)).CombinedOutput()
+	check.That(t, err != nil && strings.Contains(string(brought), "not safe, others can change "+mount+
+		" (a file system of user 65533)"), "%v: %s", err, brought)
 	noWins(s)
 	s.as(attacker, `cd theirs/gorun && printf '{"id":"a2b3","state":"ended","ended":"%s"}\n' `+
 		`"$(date -u +%FT%TZ)" >history.jsonl`)
