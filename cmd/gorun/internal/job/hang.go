@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -131,14 +133,19 @@ func (h *hangReporter) watch(requests *ui.Requests) {
 		tick := time.NewTicker(min(max(limit/8, minLook), maxLook))
 		defer tick.Stop()
 		w := stacks.Watch{Limit: limit}
+		told := map[*session.Session][]stacks.Pulse{}
 		for {
 			select {
 			case <-h.life.Done():
 				return
 			case <-tick.C:
 			}
-			pulses, err := h.pulses(h.life)
-			if err != nil || !w.Sample(time.Now(), pulses, time.Unix(0, h.printed.Load())) {
+			var err error
+			if told, err = h.pulses(h.life, told); err != nil || h.life.Err() != nil {
+				continue // no rank runs
+			}
+			pulses := slices.Concat(slices.Collect(maps.Values(told))...)
+			if !w.Sample(time.Now(), pulses, time.Unix(0, h.printed.Load())) {
 				continue
 			}
 			h.console.Warningf("the job makes no progress: for %v no rank has printed or finished a collective, and "+
@@ -156,33 +163,70 @@ const (
 	spare    = 64  // ranks that may be spawned while their host is asked
 )
 
-// pulses asks all hosts whether their ranks make progress. An error means that the progress of some
-// is unknown.
-func (h *hangReporter) pulses(ctx context.Context) (all []stacks.Pulse, err error) {
+// pulses asks all hosts whether their ranks make progress. What a host does not tell is no progress:
+// it is as in the answer before.
+func (h *hangReporter) pulses(ctx context.Context, before map[*session.Session][]stacks.Pulse) (
+	told map[*session.Session][]stacks.Pulse, err error) {
 	hosts, err := h.hosts.perHost(nil)
 	if err != nil {
-		return nil, err
+		return before, err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, stacksLimit, errors.New("it does not answer"))
 	defer cancel()
+	told = map[*session.Session][]stacks.Pulse{}
 	var mu sync.Mutex
-	err = each(hosts, func(s *session.Session, _ []int) error {
+	return told, each(hosts, func(s *session.Session, _ []int) error {
 		out, err := ask(ctx, s, wire.Ask{Kind: wire.AskPulse}, maxPulse*(spare+len(s.Host.Ranks)+len(s.Spawned())))
+		var pulses []stacks.Pulse
+		if err == nil {
+			pulses, err = readPulses(out, s.Identity)
+		}
 		if err != nil {
-			return err
+			pulses = orIdle(before[s], s.Identity)
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		for line := range bytes.Lines(out) {
-			var p stacks.Pulse
-			if err := json.Unmarshal(line, &p); err != nil {
-				return fmt.Errorf("%s: read whether its ranks make progress: %w", s.Host.Name, err)
-			}
-			all = append(all, p)
-		}
+		told[s] = pulses
 		return nil
 	})
-	return all, err
+}
+
+// readPulses reads what a host says of its ranks, of each once.
+func readPulses(out []byte, id session.Identity) (all []stacks.Pulse, err error) {
+	for line := range bytes.Lines(out) {
+		var p stacks.Pulse
+		if err := json.Unmarshal(line, &p); err != nil {
+			return nil, fmt.Errorf("read whether its ranks make progress: %w", err)
+		}
+		if !id.Owns(p.Rank) {
+			return nil, session.ForeignRank(p.Rank)
+		}
+		p.Rank = keyOf(p.Rank, id)
+		if slices.ContainsFunc(all, func(other stacks.Pulse) bool { return other.Rank == p.Rank }) {
+			return nil, fmt.Errorf("it tells twice of rank %d", p.Rank)
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+// orIdle returns the pulses of a host that does not tell: the earlier ones, or those of idle ranks.
+func orIdle(before []stacks.Pulse, id session.Identity) (all []stacks.Pulse) {
+	if before != nil {
+		return before
+	}
+	for _, rank := range id.Host.Numbers() {
+		all = append(all, stacks.Pulse{Rank: keyOf(rank, id)})
+	}
+	return all
+}
+
+// keyOf is what a rank is known by as long as it runs. Ranks of an elastic job change their numbers.
+func keyOf(rank int, id session.Identity) int {
+	if id.Number != nil {
+		return id.Index
+	}
+	return rank
 }
 
 // output counts output of a rank as progress.

@@ -3,9 +3,12 @@ package job
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gorun/gorun/internal/sight/stacks"
 	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/launcher/plan"
+	"github.com/gorun/gorun/launcher/session"
 )
 
 // A host tells of the ranks that it was asked for, of each once, and what is beyond the bounds of a
@@ -30,4 +33,36 @@ func TestReportsOfAHostAreBounded(t *testing.T) {
 	check.Equal(t, r.Host, "f1")
 	check.That(t, cap(r.Processes) < 2*stacks.MaxProcesses && cap(r.Record.Comms) < 64,
 		"%d processes, %d communicators", cap(r.Processes), cap(r.Record.Comms))
+}
+
+// A host that says nothing of its ranks, or of others, tells of no progress: the job hangs where the
+// others wait for it.
+func TestSilentHostsMakeNoProgress(t *testing.T) {
+	id := session.Identity{Index: 1, Host: &plan.Host{Ranks: []plan.Rank{{Rank: 2}, {Rank: 3}}}}
+	for name, tc := range map[string]struct{ out, want string }{
+		"another's rank": {`{"rank":0,"calls":7}`, "spoke for rank 0"},
+		"a rank twice":   {"{\"rank\":2}\n{\"rank\":2}", "twice of rank 2"},
+		"no pulse":       {"[]", "read whether its ranks make progress"},
+	} {
+		_, err := readPulses([]byte(tc.out), id)
+		check.Error(err).Says(t, tc.want, name)
+	}
+	told, err := readPulses([]byte("{\"rank\":2,\"calls\":7}\n{\"rank\":3,\"cpu\":5}\n"), id)
+	check.OK(t, err)
+	check.Slice(t, told, []stacks.Pulse{{Rank: 2, Calls: 7}, {Rank: 3, CPU: 5}})
+	check.Slice(t, orIdle(told, id), told)
+	w := stacks.Watch{Limit: time.Minute}
+	began := time.Now()
+	var at []int
+	for minute := range 3 {
+		all := append(orIdle(nil, id), stacks.Pulse{Rank: 0, Waits: true}, stacks.Pulse{Rank: 1, Waits: true})
+		if w.Sample(began.Add(time.Duration(minute)*time.Minute), all, began) {
+			at = append(at, minute)
+		}
+	}
+	check.Slice(t, at, []int{1})
+	id.Number = func(int) int { return 0 } // of an elastic job, where another process had rank 2 too
+	told, err = readPulses([]byte(`{"rank":2,"calls":7}`), id)
+	check.OK(t, err)
+	check.Slice(t, told, []stacks.Pulse{{Rank: 1, Calls: 7}})
 }
