@@ -60,11 +60,12 @@ func TestDetailsOutliveTheDriver(t *testing.T) {
 			`"../../etc" is not a PCI address`},
 		"no driver": {program(t, "echo gorun-gpu: no NVIDIA driver >&2; exit 1"), good, 81559,
 			": exit status 1: gorun-gpu: no NVIDIA driver"},
-		"an old nvidia-smi": {"", old, 81559, ""},
-		"both fail":         {program(t, "kill -SEGV $$"), program(t, "echo no driver; exit 9"), 0, "exit status 9"},
-		"silence":           {program(t, "exit 0"), good, 81559, ": read its inventory: unexpected end"},
-		"no devices":        {"", program(t, "echo No devices were found"), 0, "list GPUs with "},
-		"neither is there":  {"", "no-such-nvidia-smi", 0, "neither gorun-gpu nor nvidia-smi is there"},
+		"in the root folder": {"", program(t, `test "$PWD" = / && cat `+csv), 81559, ""},
+		"an old nvidia-smi":  {"", old, 81559, ""},
+		"both fail":          {program(t, "kill -SEGV $$"), program(t, "echo no driver; exit 9"), 0, "exit status 9"},
+		"silence":            {program(t, "exit 0"), good, 81559, ": read its inventory: unexpected end"},
+		"no devices":         {"", program(t, "echo No devices were found"), 0, "list GPUs with "},
+		"neither is there":   {"", "no-such-nvidia-smi", 0, "neither gorun-gpu nor nvidia-smi is there"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

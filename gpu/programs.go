@@ -166,6 +166,7 @@ func output(ctx context.Context, executable *os.File, program string, args ...st
 	if executable != nil {
 		cmd.ExtraFiles = []*os.File{executable}
 	}
+	cmd.Dir = "/" // an empty entry of LD_LIBRARY_PATH is the working directory, which others may own
 	cmd.Stdout = stdout
 	cmd.Stderr = stderr
 	cmd.WaitDelay = killTime / 2 // children may keep the pipe open after the program has ended
