@@ -14,20 +14,20 @@ type Store struct {
 	store *kv.Store
 	size  int // ranks
 
-	mu   sync.Mutex
-	open map[string]*meeting
+	mu     sync.Mutex
+	fences *kv.Fences
+	open   map[string]*meeting
 }
 
 // meeting is a fence that has begun.
 type meeting struct {
-	came   map[int]bool
 	values [][]byte
 	done   chan struct{}
 }
 
 // NewStore returns an empty store of a job.
 func NewStore(ranks int) *Store {
-	return &Store{store: kv.NewStore(), size: ranks, open: map[string]*meeting{}}
+	return &Store{store: kv.NewStore(), size: ranks, fences: kv.NewFences(ranks), open: map[string]*meeting{}}
 }
 
 // Put stores a copy of a value.
@@ -61,7 +61,7 @@ func (s *Store) FenceAll(ctx context.Context, name string, values map[int][]byte
 	case <-m.done:
 		return m.values, nil
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return nil, context.Cause(ctx)
 	}
 }
 
@@ -70,19 +70,20 @@ func (s *Store) add(name string, values map[int][]byte) (*meeting, error) {
 	defer s.mu.Unlock()
 	m := s.open[name]
 	if m == nil {
-		m = &meeting{came: map[int]bool{}, values: make([][]byte, s.size), done: make(chan struct{})}
+		m = &meeting{values: make([][]byte, s.size), done: make(chan struct{})}
 		s.open[name] = m
 	}
+	copies := map[int][]byte{}
 	for rank, value := range values {
-		if m.came[rank] {
-			return nil, &kv.DuplicateError{Name: name, Member: rank}
-		}
-		m.came[rank] = true
-		m.values[rank] = bytes.Clone(value)
+		copies[rank] = bytes.Clone(value)
 	}
-	if len(m.came) == s.size {
+	all, err := s.fences.Add(name, copies)
+	for rank, value := range all {
+		m.values[rank] = value
+	}
+	if all != nil {
 		delete(s.open, name)
 		close(m.done)
 	}
-	return m, nil
+	return m, err
 }

@@ -336,7 +336,7 @@ func layers() []layer {
 		{folder: "internal/bench", may: []string{"internal/net/admit", "ring"},
 			why: "it times what every program can call"},
 		{folder: "internal/test/ringtest", may: []string{"ring", "internal/net/kv", "internal/rankenv",
-			"internal/test/must"},
+			"internal/test/fake", "internal/test/must"},
 			why: "it plays the agent to ring's tests"},
 		{folder: "internal/test/fake", may: []string{"internal/net/kv", "internal/net/wire"},
 			why: "it plays hosts and the store of a job to tests"},

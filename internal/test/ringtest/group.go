@@ -3,10 +3,11 @@ package ringtest
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"sync"
-	"time"
 
 	"github.com/gorun/gorun/internal/net/kv"
+	"github.com/gorun/gorun/internal/test/fake"
 )
 
 // Abort is why a job has failed.
@@ -19,53 +20,39 @@ type Abort struct {
 // group is a set of ranks that meet in fences until it is aborted: a fixed job, or an epoch of an
 // elastic one.
 type group struct {
-	size    int
+	*fake.Store
 	aborted chan struct{}
 
 	mu     sync.Mutex
-	fences map[string]*fence
-	info   []byte // abort as JSON
-}
-
-type fence struct {
-	posted map[int]bool
-	values [][]byte
-	full   chan struct{}
+	posted map[string]bool // by rank and fence
+	info   []byte          // abort as JSON
 }
 
 func newGroup(size int) *group {
-	return &group{size: size, aborted: make(chan struct{}), fences: map[string]*fence{}}
+	return &group{Store: fake.NewStore(size), aborted: make(chan struct{}), posted: map[string]bool{}}
 }
 
-// fence posts the value of a rank and waits for the values of all. A rank posts once under each
-// name.
-func (g *group) fence(ctx context.Context, name string, rank int, value []byte) ([][]byte, error) {
+// Fence posts the value of a rank and waits for the values of all. A rank posts once under each
+// name, also when all have.
+func (g *group) Fence(ctx context.Context, name string, rank int, value []byte) ([][]byte, error) {
+	post := fmt.Sprint(rank, name)
 	g.mu.Lock()
-	f := g.fences[name]
-	if f == nil {
-		f = &fence{posted: map[int]bool{}, values: make([][]byte, g.size), full: make(chan struct{})}
-		g.fences[name] = f
-	}
-	again := f.posted[rank]
-	if !again {
-		f.posted[rank] = true
-		f.values[rank] = value
-		if len(f.posted) == g.size {
-			close(f.full)
-		}
-	}
+	again := g.posted[post]
+	g.posted[post] = true
 	g.mu.Unlock()
 	if again {
 		return nil, &kv.DuplicateError{Name: name, Member: rank}
 	}
-	select {
-	case <-f.full:
-		return f.values, nil
-	case <-g.aborted:
-		return nil, kv.ErrAborted
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-g.aborted:
+			cancel(kv.ErrAborted)
+		case <-ctx.Done():
+		}
+	}()
+	return g.Store.Fence(ctx, name, rank, value)
 }
 
 // abort ends the group. Only the first call has an effect.
@@ -86,18 +73,4 @@ func (g *group) AbortInfo() []byte {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.info
-}
-
-// store is the part of a [kv.Backend] that the launcher's store answers.
-type store struct{ *kv.Store }
-
-// Put stores a value.
-func (s store) Put(key string, value []byte) error { return s.Store.Put("host", key, value) }
-
-// Get waits for the key.
-func (s store) Get(ctx context.Context, key string, wait time.Duration) ([]byte, bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, wait)
-	defer cancel()
-	value, found := s.Store.Get(ctx, key)
-	return value, found, nil
 }

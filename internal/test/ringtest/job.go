@@ -38,7 +38,6 @@ type Job struct {
 	listeners []net.Listener
 	relays    sync.WaitGroup
 	*group
-	store
 
 	own    sync.Mutex
 	onPost func(name string, rank int, value []byte) []byte
@@ -56,7 +55,6 @@ func NewJob(tb testing.TB, size int) *Job {
 		Size:      size,
 		Transport: "tcp",
 		group:     newGroup(size),
-		store:     store{kv.NewStore()},
 		named:     map[int]string{},
 	}
 	rand.Read(j.Key)
@@ -214,7 +212,7 @@ func (j *Job) Fence(ctx context.Context, name string, rank int, value []byte) ([
 	if change != nil {
 		value = change(name, rank, value)
 	}
-	return j.group.fence(ctx, name, rank, value)
+	return j.group.Fence(ctx, name, rank, value)
 }
 
 // Lost implements [kv.Backend]: it aborts the job.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gorun/gorun/internal/net/kv"
 	"github.com/gorun/gorun/internal/rankenv"
+	"github.com/gorun/gorun/internal/test/fake"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -26,7 +27,7 @@ type World struct {
 	mu      sync.Mutex
 	need    int       // processes without which no epoch begins
 	members []*Member // order of arrival, and of ranks
-	store   store
+	store   *fake.Store
 	number  int           // number of the last epoch
 	over    bool          // no epoch follows
 	changed chan struct{} // closed and replaced when any field above changes
@@ -62,7 +63,7 @@ func NewWorld(tb testing.TB, need int) *World {
 		Transport: "tcp",
 		need:      need,
 		tb:        tb,
-		store:     store{kv.NewStore()},
+		store:     fake.NewStore(0),
 		changed:   make(chan struct{}),
 	}
 }
@@ -301,7 +302,7 @@ func (m *Member) Fence(ctx context.Context, name string, rank int, value []byte)
 	if r == nil {
 		return nil, errors.New("no epoch has begun")
 	}
-	return r.fence(ctx, name, rank, value)
+	return r.Fence(ctx, name, rank, value)
 }
 
 // Put implements [kv.Backend].
