@@ -145,6 +145,35 @@ func TestElasticGrows(t *testing.T) {
 		"%d steps by %d ranks in all", first.steps.Done, first.steps.Sizes)
 }
 
+// disturb has processes join and die at random, one of which always has the state, and wants those
+// that are left to train to the end. It returns them.
+func disturb(t *testing.T, w *ringtest.World, random *rand.Rand, passes int,
+	start func(host string) *traveller) (left []*traveller) {
+	t.Helper()
+	left = []*traveller{start("host0"), start("host1")}
+	must.Until(t, "the ranks have met", func() bool { return w.Joined() == 2 })
+	w.Want(1)
+	for range 20 {
+		time.Sleep(time.Duration(random.IntN(40)) * time.Millisecond)
+		switch i := random.IntN(len(left)); {
+		case random.IntN(2) == 0:
+			rest := slices.Delete(slices.Clone(left), i, i+1)
+			if slices.ContainsFunc(rest, func(p *traveller) bool { return p.trains.Load() }) {
+				close(left[i].killed)
+				left = rest
+			}
+		case len(left) < 5:
+			left = append(left, start(fmt.Sprint("host", random.IntN(3))))
+		default:
+			w.Interrupt()
+		}
+	}
+	for _, p := range left {
+		p.want(t, passes, nil)
+	}
+	return left
+}
+
 // Whatever joins and leaves, each sample is counted once in each pass, as long as a rank with the
 // state remains.
 func TestElasticAtRandom(t *testing.T) {
@@ -155,28 +184,8 @@ func TestElasticAtRandom(t *testing.T) {
 			w := ringtest.NewWorld(t, 2)
 			w.Transport = []string{"auto", "tcp"}[random.IntN(2)]
 			const passes = 30
-			alive := []*traveller{embark(w, "host0", passes), embark(w, "host1", passes)}
-			must.Until(t, "the ranks have met", func() bool { return w.Joined() == 2 })
-			w.Want(1)
-			for range 20 {
-				time.Sleep(time.Duration(random.IntN(40)) * time.Millisecond)
-				switch i := random.IntN(len(alive)); {
-				case random.IntN(2) == 0:
-					rest := slices.Delete(slices.Clone(alive), i, i+1)
-					if slices.ContainsFunc(rest, func(p *traveller) bool { return p.trains.Load() }) {
-						close(alive[i].killed)
-						alive = rest
-					}
-				case len(alive) < 5:
-					alive = append(alive, embark(w, fmt.Sprint("host", random.IntN(3)), passes))
-				default:
-					w.Interrupt()
-				}
-			}
-			for _, p := range alive {
-				p.want(t, passes, nil)
-			}
-			t.Logf("%d epochs, %d steps", len(w.Began()), alive[0].steps.Done)
+			left := disturb(t, w, random, passes, func(host string) *traveller { return embark(w, host, passes) })
+			t.Logf("%d epochs, %d steps", len(w.Began()), left[0].steps.Done)
 		})
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"hash/maphash"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -40,7 +39,7 @@ func (j *journal) add(step int, counts []int32) {
 }
 
 // trainBySteps is train by Step. A process that is killed dies at one of the points of a step.
-func (p *traveller) trainBySteps(ctx context.Context, c *ring.Comm, passes int, j *journal, dies func() string) error {
+func (p *traveller) trainBySteps(ctx context.Context, c *ring.Comm, passes int, j *journal, dies string) error {
 	p.epochs = append(p.epochs, c.Epoch())
 	p.trains.Store(true)
 	for p.sampler.Pass() < passes {
@@ -49,7 +48,7 @@ func (p *traveller) trainBySteps(ctx context.Context, c *ring.Comm, passes int, 
 		point := ""
 		select {
 		case <-p.killed:
-			point = dies()
+			point = dies
 		default:
 		}
 		err := ring.Step(ctx, c, func() error {
@@ -97,34 +96,12 @@ func TestStepIsCommittedByAllOrNone(t *testing.T) {
 			w := ringtest.NewWorld(t, 2)
 			j := &journal{seed: maphash.MakeSeed(), steps: map[int]uint64{}}
 			const passes = 20
-			start := func() *traveller {
+			disturb(t, w, random, passes, func(host string) *traveller {
 				point := []string{"compute", "before", "after"}[random.IntN(3)]
-				return embarkTo(w, fmt.Sprint("host", random.IntN(3)),
-					func(ctx context.Context, p *traveller, c *ring.Comm) error {
-						return p.trainBySteps(ctx, c, passes, j, func() string { return point })
-					})
-			}
-			alive := []*traveller{start(), start()}
-			must.Until(t, "the ranks have met", func() bool { return w.Joined() == 2 })
-			w.Want(1)
-			for range 16 {
-				time.Sleep(time.Duration(random.IntN(40)) * time.Millisecond)
-				i := random.IntN(len(alive))
-				rest := slices.Delete(slices.Clone(alive), i, i+1)
-				switch {
-				case random.IntN(2) == 0 &&
-					slices.ContainsFunc(rest, func(p *traveller) bool { return p.trains.Load() }):
-					close(alive[i].killed)
-					alive = rest
-				case len(alive) < 5:
-					alive = append(alive, start())
-				default:
-					w.Interrupt()
-				}
-			}
-			for _, p := range alive {
-				p.want(t, passes, nil)
-			}
+				return embarkTo(w, host, func(ctx context.Context, p *traveller, c *ring.Comm) error {
+					return p.trainBySteps(ctx, c, passes, j, point)
+				})
+			})
 			check.OK(t, j.wrong)
 			steps := passes * (samples/6 + 1)
 			check.That(t, len(j.steps) == steps, "%d steps were committed, want %d", len(j.steps), steps)
