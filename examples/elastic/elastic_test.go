@@ -1,16 +1,11 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -77,78 +72,4 @@ func TestBadFlags(t *testing.T) {
 	for _, args := range [][]string{{"--batch", "0"}, {"--passes", "-1"}, {"extra"}, {"--data", "/nowhere"}} {
 		check.Error(run(context.Background(), args, &strings.Builder{})).Any(t, args, "no error")
 	}
-}
-
-// ranksOf are the processes that run a program.
-func ranksOf(t *testing.T, program string) (pids []int) {
-	t.Helper()
-	entries := must.Get(os.ReadDir("/proc"))(t)
-	for _, e := range entries {
-		if pid, err := strconv.Atoi(e.Name()); err == nil {
-			if exe, _ := os.Readlink(filepath.Join("/proc", e.Name(), "exe")); exe == program {
-				pids = append(pids, pid)
-			}
-		}
-	}
-	return pids
-}
-
-// Ranks are killed one after the other. The survivors continue, and new ranks replace the killed.
-func TestKilledRanksAreReplaced(t *testing.T) {
-	must.HaveTime(t)
-	dir := t.TempDir()
-	for _, name := range []string{"gorun", "elastic"} {
-		from := map[string]string{"gorun": "../../cmd/gorun", "elastic": "."}[name]
-		cmd := exec.Command("go", "build", "-o", filepath.Join(dir, name), from)
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-		must.Run(t, cmd)
-	}
-	program := filepath.Join(dir, "elastic")
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, filepath.Join(dir, "gorun"), "-np", "3", "--min-np", "1", "-H", "localhost:3",
-		"--prefix", "none",
-		program, "--data", digits, "--pause", "20ms")
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	var complaints strings.Builder
-	cmd.Stderr = &complaints
-	stdout, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	must.OK(t, err)
-	lines := bufio.NewScanner(stdout)
-	text := ""
-	awaitLine := func(want string) {
-		t.Helper()
-		for lines.Scan() {
-			text += lines.Text() + "\n"
-			if strings.Contains(lines.Text(), want) {
-				return
-			}
-		}
-		cmd.Wait()
-		t.Fatalf("no rank printed %q:\n%s%s", want, text, complaints.String())
-	}
-	awaitLine("size 3")
-	for range 2 {
-		time.Sleep(100 * time.Millisecond)
-		killed := time.Now()
-		must.OK(t, syscall.Kill(ranksOf(t, program)[1], syscall.SIGKILL))
-		awaitLine("size 2")
-		if took := time.Since(killed); took > 6*time.Second { // the goal is 2 s
-			t.Errorf("the others went on after %v", took)
-		} else {
-			t.Logf("the others went on after %v", took)
-		}
-		awaitLine("size 3")
-	}
-	for lines.Scan() {
-		text += lines.Text() + "\n"
-	}
-	check.OK(t, cmd.Wait(), complaints.String())
-	final(t, text, 3)
-	left := ranksOf(t, program)
-	check.That(t, len(left) == 0, "ranks %v are left", left)
-	t.Log(complaints.String())
 }

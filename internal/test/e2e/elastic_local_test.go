@@ -1,8 +1,12 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -80,6 +84,39 @@ func testElasticAgentIsKilled(t *testing.T) {
 			"of %+v became %+v and %+v", first, second, third)
 		r.Want(0, "rank 1 on "+first[1].host+
 			" has ended with its agent: the agent was killed by signal 9 (SIGKILL)").NothingLeft(30 * time.Second)
+	}
+}
+
+// Ranks of examples/elastic are killed one after the other. The survivors continue, new ranks
+// replace the killed, and all learn what one process alone does.
+func testElasticExampleIsKilled(t *testing.T) {
+	program := command.Binary("elastic")
+	r := command.Start(t, nil, "-np", "3", "--min-np", "1", "-H", "localhost:3", "--prefix", "none", program,
+		"--data", root+"/examples/mnist/data", "--pause", "20ms")
+	times := func(text string) int { return strings.Count(r.Out.String(), text) }
+	must.Until(t, "the first epoch", func() bool { return times(": size 3,") > 0 })
+	for range 2 {
+		two := times(": size 2,")
+		three := times(": size 3,")
+		time.Sleep(100 * time.Millisecond)
+		ranks := slices.DeleteFunc(lab.Processes(r.Mark), func(pid int) bool {
+			exe, _ := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
+			return exe != program
+		})
+		killed := time.Now()
+		must.OK(t, syscall.Kill(ranks[1], syscall.SIGKILL))
+		must.Until(t, "an epoch of two", func() bool { return times(": size 2,") > two })
+		took := time.Since(killed)
+		t.Logf("the others went on after %v", took)
+		check.That(t, took <= 6*time.Second, "the others went on after %v", took) // the goal is 2 s
+		must.Until(t, "an epoch of all", func() bool { return times(": size 3,") > three })
+	}
+	r.Want(0).NothingLeft(30 * time.Second)
+	line := regexp.MustCompile(`(?m)rank \d of 3: accuracy (\S+) % after 450 steps$`)
+	ends := line.FindAllStringSubmatch(r.Out.String(), -1)
+	must.That(t, len(ends) == 3, "%d ranks of 3 have ended well:\n%s", len(ends), &r.Out)
+	for _, end := range ends {
+		check.That(t, must.Get(strconv.ParseFloat(end[1], 64))(t) >= 95.52-0.5, "%q: want 95.52 %%", end[0])
 	}
 }
 

@@ -28,7 +28,7 @@ func TestElastic(t *testing.T) {
 			"agent stands still": testElasticAgentStandsStill, "ends": testElasticEnds, "max-restarts": testMaxRestarts,
 			"plain program": testElasticJobOfPlainProgram, "chaos": testElasticChaos,
 			"output": testElasticOutput, "local guard is killed": testElasticLocalGuardIsKilled,
-			"agent is killed": testElasticAgentIsKilled,
+			"agent is killed": testElasticAgentIsKilled, "example is killed": testElasticExampleIsKilled,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()

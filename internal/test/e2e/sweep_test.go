@@ -8,11 +8,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -58,26 +58,18 @@ func TestEveryCallMayFail(t *testing.T) {
 	codes := map[int]int{}
 	calls := map[string]int{}
 	var mu sync.Mutex
-	var wg sync.WaitGroup
-	next := make(chan failing)
-	for range 2 * runtime.NumCPU() {
-		wg.Go(func() {
-			for f := range next {
-				code, err := sweepOne(t, f)
+	t.Run(command.BesideOthers, func(t *testing.T) {
+		for _, f := range points {
+			t.Run(f.String(), func(t *testing.T) {
+				t.Parallel()
+				code := sweepOne(t, f)
 				mu.Lock()
+				defer mu.Unlock()
 				codes[code]++
 				calls[fmt.Sprintf("%s %d", f.call, code)]++
-				mu.Unlock()
-				check.That(t, err == nil,
-					"%v\nSee it: %q", err, sweptCommand([]string{"-e", "trace=" + f.call, "-e", f.String()}))
-			}
-		})
-	}
-	for _, f := range points {
-		next <- f
-	}
-	close(next)
-	wg.Wait()
+			})
+		}
+	})
 	t.Logf("%d points, by exit code: %v, by call and exit code: %v", len(points), codes, calls)
 	check.That(t, codes[0] != 0 && len(codes) >= 2, "codes %v: nothing failed, or all did", codes)
 }
@@ -117,63 +109,42 @@ func sweepPoints(t *testing.T) (points []failing) {
 	return points
 }
 
-// sweepOne runs the job with one failure and returns its exit code and the problems found.
-func sweepOne(t *testing.T, f failing) (code int, err error) {
+// sweepOne runs the job with one failure, judges it, and returns its exit code.
+func sweepOne(t *testing.T, f failing) (code int) {
 	const bound = 40 * time.Second // goal: an agent gets 10 s to say hello, and 8 s to end
-	dir, err := os.MkdirTemp("", "gorun-sweep-")
-	if err != nil {
-		return -1, err
-	}
-	defer os.RemoveAll(dir)
-	mark := fmt.Sprintf("E2E_MARK=%s-%d-%v-%d", t.Name(), os.Getpid(), f, time.Now().UnixNano())
+	dir := t.TempDir()
 	argv := sweptCommand([]string{"-o", filepath.Join(dir, "trace"), "-e", "trace=" + f.call, "-e", f.String()})
-	var out, stderr command.Output
-	cmd := exec.Command(argv[0], argv[1:]...)
-	cmd.Env = append(os.Environ(), mark, "HOME="+dir)
-	cmd.Stdout = &out
-	cmd.Stderr = &stderr
-	cmd.WaitDelay = 5 * time.Second
-	if err := cmd.Start(); err != nil {
-		return -1, err
-	}
-	hung := make(chan bool, 1)
+	r := command.New(t, nil, 2*bound, command.NewMark(t), argv...)
+	r.Cmd.Env = append(r.Cmd.Env, "HOME="+dir)
+	must.OK(t, r.Start())
 	timer := time.AfterFunc(bound, func() {
-		hung <- true
-		for _, pid := range lab.Processes(mark) {
-			if p, err := os.FindProcess(pid); err == nil {
-				_ = p.Kill()
-			}
+		for _, pid := range lab.Processes(r.Mark) {
+			_ = syscall.Kill(pid, syscall.SIGKILL) // it may be over
 		}
 	})
-	_ = cmd.Wait()
-	code = cmd.ProcessState.ExitCode()
-	if !timer.Stop() && len(hung) > 0 {
-		return code, fmt.Errorf("%v: not over after %v\n%s%s", f, bound, golden.Clip(out.String()),
-			golden.Clip(stderr.String()))
+	_ = r.Cmd.Wait()
+	code = r.Cmd.ProcessState.ExitCode()
+	check.That(t, timer.Stop(), "not over after %v\n%s%s", bound, golden.Clip(r.Out.String()),
+		golden.Clip(r.Err.String()))
+	check.OK(t, r.Left(10*time.Second))
+	sweepVerdict(t, f, code, r)
+	if t.Failed() {
+		t.Logf("See it: %q", sweptCommand([]string{"-e", "trace=" + f.call, "-e", f.String()}))
 	}
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		left := lab.Processes(mark)
-		if len(left) == 0 {
-			break
-		}
-		if time.Now().After(deadline) {
-			return code, fmt.Errorf("%v: process %d is left: %q", f, left[0], command.ProcFile(left[0], "cmdline"))
-		}
-	}
-	return code, sweepVerdict(f, code, out.String(), stderr.String())
+	return code
 }
 
 // sweepVerdict compares the exit code with the output.
-func sweepVerdict(f failing, code int, out, stderr string) error {
-	lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
-	slices.Sort(lines)
-	all := slices.Equal(lines, []string{"localhost:0: one 0", "localhost:0: two 0", "localhost:1: one 1",
-		"localhost:1: two 1"})
-	switch {
-	case code == 0 && !all:
-		return fmt.Errorf("%v: exit code 0 with the output %q\n%s", f, out, golden.Clip(stderr))
-	case code > 0 && stderr == "" && f.call != "write" && f.call != "execve": // without which it cannot say why
-		return fmt.Errorf("%v: exit code %d without a word", f, code)
+func sweepVerdict(t *testing.T, f failing, code int, r *command.Run) {
+	t.Helper()
+	said := golden.Clip(r.Err.String())
+	if code == 0 {
+		r.WantLines("localhost:0: one 0", "localhost:0: two 0", "localhost:1: one 1", "localhost:1: two 1")
 	}
-	return nil
+	if f.call != "write" && f.call != "execve" { // without which it cannot say why
+		check.That(t, code <= 0 || said != "", "exit code %d without a word", code)
+	}
+	if t.Failed() {
+		t.Log(said)
+	}
 }
