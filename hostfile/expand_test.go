@@ -65,8 +65,7 @@ func scontrol(t testing.TB) func(text string) []string {
 	return func(text string) []string {
 		cmd := exec.CommandContext(t.Context(), "scontrol", "show", "hostnames", text)
 		cmd.Env = append(os.Environ(), "SLURM_CONF="+conf)
-		out, err := cmd.CombinedOutput()
-		must.That(t, err == nil, "scontrol show hostnames %q: %v\n%s", text, err, out)
+		out := must.Run(t, cmd)
 		return strings.Fields(string(out))
 	}
 }

@@ -96,6 +96,5 @@ func BenchmarkInventory(b *testing.B) {
 
 func build(t testing.TB, argv ...string) {
 	t.Helper()
-	out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput()
-	must.That(t, err == nil, "%v: %v\n%s", argv, err, out)
+	must.Run(t, exec.Command(argv[0], argv[1:]...))
 }

@@ -100,10 +100,7 @@ func layout(t *testing.T, header string) []string {
 	source := filepath.Join(t.TempDir(), "layout.c")
 	built := filepath.Join(t.TempDir(), "layout")
 	must.OK(t, os.WriteFile(source, []byte(program.String()), 0o600))
-	if out, err := exec.Command("gcc", "-Wall", "-Werror", "-I", bin(), source, "-o",
-		built).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	must.Run(t, exec.Command("gcc", "-Wall", "-Werror", "-I", bin(), source, "-o", built))
 	out := must.Get(exec.Command(built).Output())(t)
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 	slices.Sort(lines)

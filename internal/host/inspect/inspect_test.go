@@ -73,9 +73,7 @@ func TestLinesOfAProgram(t *testing.T) {
 	source := "#include <unistd.h>\n\nstatic void inner(void)\n{\n\tfor (;;) pause();\n}\n\nint " +
 		"main(void)\n{\n\twrite(1, \"\\n\", 1);\n\tinner();\n\treturn 0;\n}\n"
 	must.OK(t, os.WriteFile(dir+"/p.c", []byte(source), 0o600))
-	if out, err := exec.Command("cc", "-g", "-O0", "-o", dir+"/p", dir+"/p.c").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	must.Run(t, exec.Command("cc", "-g", "-O0", "-o", dir+"/p", dir+"/p.c"))
 	own := must.Get(contain.ReadProcess(lab.StartProcess(t, dir+"/p")))(t)
 	s := newSubject(own, &sources{})
 	defer s.close()

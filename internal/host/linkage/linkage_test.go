@@ -109,8 +109,7 @@ func TestFindOfALinkedProgram(t *testing.T) {
 	})
 	build := func(args ...string) {
 		t.Helper()
-		out, err := exec.Command(cc, args...).CombinedOutput()
-		must.That(t, err == nil, "cc %q: %v: %s", args, err, out)
+		must.Run(t, exec.Command(cc, args...))
 	}
 	source := filepath.Join(dir, "p.c")
 	pal := filepath.Join(dir, "libopen-pal.so.80")

@@ -27,8 +27,7 @@ func TestLibpmixOfOpenMPI4(t *testing.T) {
 			must.OK(t, os.MkdirAll(filepath.Dir(path), 0o755))
 			must.OK(t, os.WriteFile(source, []byte("int main(void) { return 0; }\n"), 0o644))
 			args = append([]string{"-Wl,--no-as-needed", "-Wl,-rpath," + dir, "-o", path, source}, args...)
-			out, err := exec.Command(cc, args...).CombinedOutput()
-			must.That(t, err == nil, "cc %q: %v: %s", args, err, out)
+			must.Run(t, exec.Command(cc, args...))
 			return path
 		}
 		shared := func(name string, args ...string) string {

@@ -53,8 +53,7 @@ func serveMirage(t *testing.T, c *lab.Cluster, script, source, mount, name strin
 // asOn runs a script on f1 as a user and returns its output.
 func asOn(t *testing.T, c *lab.Cluster, uid int, script string, args ...string) string {
 	t.Helper()
-	out, err := onAs(t, c, "f1", uid, script, args...).CombinedOutput()
-	must.That(t, err == nil, "%s: %v: %s", script, err, out)
+	out := must.Run(t, onAs(t, c, "f1", uid, script, args...))
 	return string(out)
 }
 

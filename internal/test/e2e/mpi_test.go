@@ -66,7 +66,6 @@ func mpiProgram(t testing.TB, mpicc, name string) string {
 	t.Helper()
 	lab.Need(t, mpicc)
 	program := command.Binary(name + strings.ReplaceAll(mpicc, "/", "-"))
-	out, err := exec.Command(mpicc, "-O2", "-o", program, testdata("mpi/"+name+".c")).CombinedOutput()
-	must.That(t, err == nil, "build %s: %v: %s", name, err, out)
+	must.Run(t, exec.Command(mpicc, "-O2", "-o", program, testdata("mpi/"+name+".c")))
 	return program
 }

@@ -41,8 +41,7 @@ func TestSlurm(t *testing.T) {
 // slurmCommand runs a command of Slurm's and returns its output.
 func slurmCommand(t *testing.T, argv ...string) string {
 	t.Helper()
-	out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput()
-	must.That(t, err == nil, "%q: %v: %s", argv, err, out)
+	out := must.Run(t, exec.Command(argv[0], argv[1:]...))
 	return strings.TrimSpace(string(out))
 }
 

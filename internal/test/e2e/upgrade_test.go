@@ -39,8 +39,7 @@ func former(t *testing.T) string {
 		"-o", gorun, "./cmd/gorun")
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	out, err := cmd.CombinedOutput()
-	must.That(t, err == nil, "%v\n%s", err, out)
+	must.Run(t, cmd)
 	return gorun
 }
 

@@ -14,8 +14,7 @@ import (
 func ssh(t *testing.T, c *lab.Cluster, host, command string) string {
 	t.Helper()
 	lab.Need(t, "ssh")
-	out, err := c.Command(t.Context(), "ssh", "-F", c.ConfigFile, host, command).CombinedOutput()
-	must.That(t, err == nil, "ssh %s %s: %v: %s", host, command, err, out)
+	out := must.Run(t, c.Command(t.Context(), "ssh", "-F", c.ConfigFile, host, command))
 	return strings.TrimSpace(string(out))
 }
 

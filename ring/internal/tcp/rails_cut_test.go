@@ -104,8 +104,7 @@ func TestRailIsCut(t *testing.T) {
 	hosts := []*lab.Host{c.Host("f1"), c.Host("f2")}
 	command := func(argv ...string) {
 		t.Helper()
-		out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput()
-		must.That(t, err == nil, "%q: %v: %s", argv, err, out)
+		must.Run(t, exec.Command(argv[0], argv[1:]...))
 	}
 	on := func(host int, argv ...string) {
 		t.Helper()
