@@ -127,8 +127,8 @@ func (c *configCommand) askHosts() error {
 	}
 }
 
-// isHostfile reports whether an answer names a hostfile. In the current folder others may have given
-// a file the name of a host, so that their files are named by paths.
+// isHostfile reports whether an answer names a hostfile. In the current folder others may have
+// given a file the name of a host, so that their files are named by paths.
 func isHostfile(answer string) bool {
 	if _, err := os.Stat(answer); err != nil {
 		return false

@@ -81,7 +81,8 @@ func (d *Driver) exclude(h *host) {
 	wait := h.exclude(d.cfg.Cooldown, d.cfg.Random(), d.now)
 	d.note(NoteAside, h.name, "host %s is set aside after a failure: it gets no ranks%s", h.name, forTime(wait))
 	if !slices.ContainsFunc(d.hosts, func(h *host) bool { return h.usable(d.now) }) {
-		d.stopFailed("every host was set aside after a failure", "--blacklist-cooldown-range 10,300 lets hosts come back")
+		d.stopFailed("every host was set aside after a failure",
+			"--blacklist-cooldown-range 10,300 lets hosts come back")
 		return
 	}
 	for _, p := range h.alive() {

@@ -303,7 +303,11 @@ func TestRenameAndRemoveFollowNoLinksOfOthers(t *testing.T) {
 	must.OK(t, errors.Join(os.Mkdir("own", 0o700), os.Mkdir("old", 0o700), os.Symlink("own", "own-link"),
 		os.Symlink("old", "their-link"), os.Lchown("their-link", stranger, stranger),
 		os.WriteFile("own/a", []byte("a"), 0o600), os.WriteFile("old/a", []byte("old"), 0o600)))
-	for _, err := range []error{Rename("own/a", "their-link/a"), Rename("their-link/a", "own/a"), Remove("their-link/a")} {
+	for _, err := range []error{
+		Rename("own/a", "their-link/a"),
+		Rename("their-link/a", "own/a"),
+		Remove("their-link/a"),
+	} {
 		var refused *Error
 		check.Error(err).As(t, &refused)
 	}

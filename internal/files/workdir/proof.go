@@ -16,8 +16,8 @@ import (
 const (
 	// maxProofs bounds the entries that a host compares, beside the folder itself.
 	maxProofs = 64
-	// recent: an entry that differs counts as the same if it changed after the scan, or at most this
-	// long before, by the host's clock: another job may write there.
+	// recent: an entry that differs counts as the same if it changed after the scan, or at most
+	// this long before, by the host's clock: another job may write there.
 	recent = time.Minute
 )
 

@@ -87,8 +87,8 @@ func imports(path string) (names []string, interpreter string) {
 	return names, interpreter
 }
 
-// unknown reports whether a library may load an MPI library. The common system libraries do not, and
-// to ask the linker about a program that has only those would cost a millisecond.
+// unknown reports whether a library may load an MPI library. The common system libraries do not,
+// and to ask the linker about a program that has only those would cost a millisecond.
 func unknown(library string) bool {
 	name, _, _ := strings.Cut(library, ".so")
 	return !slices.Contains([]string{"libc", "libm", "libdl", "libpthread", "librt", "libutil", "libstdc++", "libgcc_s",

@@ -59,8 +59,8 @@ func putParts(keys Keys, name string, value []byte) error {
 	}
 }
 
-// getParts returns a value of at most so many bytes. The store bounds none: a hostile host may empty
-// the parts that were read, and put others.
+// getParts returns a value of at most so many bytes. The store bounds none: a hostile host may
+// empty the parts that were read, and put others.
 func getParts(ctx context.Context, keys Keys, name string, most int) (value []byte, err error) {
 	for part := 0; ; part++ {
 		piece, _, err := keys.Get(ctx, name+"/"+strconv.Itoa(part), Forever)

@@ -39,12 +39,17 @@ type wait struct {
 
 // NewStore returns an empty Store.
 func NewStore() *Store {
-	return &Store{values: map[string]entry{}, held: map[string]int{}, limit: maxBytes, waits: map[string]*wait{}}
+	return &Store{
+		values: map[string]entry{},
+		held:   map[string]int{},
+		limit:  maxBytes,
+		waits:  map[string]*wait{},
+	}
 }
 
-// Put stores a value of a host under key, over any earlier one. The value is kept, not copied. A host
-// may hold as much as it leaves free: a hostile one could fill the store otherwise, and others would
-// fail.
+// Put stores a value of a host under key, over any earlier one. The value is kept, not copied. A
+// host may hold as much as it leaves free: a hostile one could fill the store otherwise, and
+// others would fail.
 func (s *Store) Put(by, key string, value []byte) error {
 	if len(key) > MaxKey || len(value) > MaxValue {
 		return fmt.Errorf("put %.40q: key of %d bytes and value of %d, at most %d and %d allowed", key, len(key),

@@ -17,8 +17,9 @@ type Offer struct {
 	Group  string
 	Member int
 	Key    []byte
-	Addrs  []netip.Addr // addresses of this host for other hosts, best first; none: it passes nothing on
-	// Ask: the launcher only asks whether the host has what it would make of the file, and sends none.
+	Addrs  []netip.Addr // addresses of this host for others, best first; none: it passes nothing on
+	// Ask: the launcher only asks whether the host has what it would make of the file, and sends
+	// none.
 	Ask bool `json:",omitempty"`
 }
 

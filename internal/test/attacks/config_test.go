@@ -114,8 +114,8 @@ func TestConfigurationOfOthersIsRefused(t *testing.T) {
 	}
 }
 
-// A file to which another user has given a host's name is no hostfile for gorun config, unless it is
-// named by a path.
+// A file to which another user has given a host's name is no hostfile for gorun config, unless it
+// is named by a path.
 func TestFileWithTheNameOfAHostIsNoHostfile(t *testing.T) {
 	l := newLair(t)
 	l.as(attacker, `echo evil.invalid >open/f1`)

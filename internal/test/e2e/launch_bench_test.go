@@ -60,9 +60,9 @@ func keep(b *testing.B, c *lab.Cluster, args ...string) {
 	})
 }
 
-// BenchmarkWarmPython starts `import torch` of Debian's python3 on two ranks of each of two hosts, forked
-// from warm interpreters and, in turns, connected and started anew. The metrics are medians from exec
-// to the first line of a rank.
+// BenchmarkWarmPython starts `import torch` of Debian's python3 on two ranks of each of two hosts,
+// forked from warm interpreters and, in turns, connected and started anew. The metrics are medians
+// from exec to the first line of a rank.
 func BenchmarkWarmPython(b *testing.B) {
 	c := lab.MustNamespaces(b, lab.Specs(2)...)
 	b.Setenv("PATH", "/usr/bin:/bin")

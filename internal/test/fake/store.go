@@ -27,7 +27,12 @@ type meeting struct {
 
 // NewStore returns an empty store of a job.
 func NewStore(ranks int) *Store {
-	return &Store{store: kv.NewStore(), size: ranks, fences: kv.NewFences(ranks), open: map[string]*meeting{}}
+	return &Store{
+		store:  kv.NewStore(),
+		size:   ranks,
+		fences: kv.NewFences(ranks),
+		open:   map[string]*meeting{},
+	}
 }
 
 // Put stores a copy of a value.

@@ -104,7 +104,8 @@ func (t *Team) wrap(member int) int {
 	return ((member % t.Size()) + t.Size()) % t.Size()
 }
 
-// away returns the member whose number is distance higher than this one's. distance may be negative.
+// away returns the member whose number is distance higher than this one's. distance may be
+// negative.
 func (t *Team) away(distance int) int { return t.wrap(t.me + distance) }
 
 // room returns scratch memory of n bytes, aligned for every type. It is the same
@@ -122,9 +123,9 @@ func Span(vector []byte, elem, i, n int) []byte {
 	return vector[lo:hi]
 }
 
-// Bounds returns the offsets at which block i of n begins and ends in a vector of bytes bytes, whose
-// elements have elem bytes each. If the division has a remainder, the first blocks are one element
-// longer.
+// Bounds returns the offsets at which block i of n begins and ends in a vector of bytes bytes,
+// whose elements have elem bytes each. If the division has a remainder, the first blocks are one
+// element longer.
 func Bounds(bytes, elem, i, n int) (lo, hi int) {
 	count := bytes / elem
 	short := count / n

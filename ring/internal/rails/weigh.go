@@ -84,8 +84,8 @@ const (
 	pauseTime  = 50 * time.Millisecond // after this long a lane may have been idle in between
 	minRate    = 1e5
 	busyBytes  = maxSegment / 2 // a lane with fewer waits for data, or for a delayed acknowledgement
-	// Before the next trial the other lanes carry trialShare times what they carried during the last,
-	// or what the fastest carries in trialPause: a network that was cut may be whole again.
+	// Before the next trial the other lanes carry trialShare times what they carried during the
+	// last, or what the fastest carries in trialPause: a network that was cut may be whole again.
 	trialShare = 16
 	trialPause = 3 * time.Second
 )

@@ -163,8 +163,8 @@ const (
 	spare    = 64  // ranks that may be spawned while their host is asked
 )
 
-// pulses asks all hosts whether their ranks make progress. What a host does not tell is no progress:
-// it is as in the answer before.
+// pulses asks all hosts whether their ranks make progress. What a host does not tell is no
+// progress: it is as in the answer before.
 func (h *hangReporter) pulses(ctx context.Context, before map[*session.Session][]stacks.Pulse) (
 	told map[*session.Session][]stacks.Pulse, err error) {
 	hosts, err := h.hosts.perHost(nil)
@@ -221,7 +221,8 @@ func orIdle(before []stacks.Pulse, id session.Identity) (all []stacks.Pulse) {
 	return all
 }
 
-// keyOf is what a rank is known by as long as it runs. Ranks of an elastic job change their numbers.
+// keyOf is what a rank is known by as long as it runs. Ranks of an elastic job change their
+// numbers.
 func keyOf(rank int, id session.Identity) int {
 	if id.Number != nil {
 		return id.Index

@@ -35,8 +35,8 @@ func TestReportsOfAHostAreBounded(t *testing.T) {
 		"%d processes, %d communicators", cap(r.Processes), cap(r.Record.Comms))
 }
 
-// A host that says nothing of its ranks, or of others, tells of no progress: the job hangs where the
-// others wait for it.
+// A host that says nothing of its ranks, or of others, tells of no progress: the job hangs where
+// the others wait for it.
 func TestSilentHostsMakeNoProgress(t *testing.T) {
 	id := session.Identity{Index: 1, Host: &plan.Host{Ranks: []plan.Rank{{Rank: 2}, {Rank: 3}}}}
 	for name, tc := range map[string]struct{ out, want string }{
