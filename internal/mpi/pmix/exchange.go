@@ -11,19 +11,16 @@ import (
 	"github.com/gorun/gorun/internal/net/kv"
 )
 
-// maxValue bounds what one rank contributes to a fence, in bytes. The data of a host is divided
-// among its ranks.
-const maxValue = 1 << 20
-
-// fence exchanges the data of all hosts.
+// fence exchanges the data of all hosts. The data of a host is divided among its ranks, as a rank
+// may bring kv.MaxFence bytes.
 func (s *Server) fence(name string, data []byte) ([]byte, status) {
 	here := s.byHost[s.layout.Host]
-	if len(data) > maxValue*len(here) {
+	if len(data) > kv.MaxFence*len(here) {
 		return nil, broken
 	}
 	values := map[int][]byte{}
 	for _, rank := range here {
-		n := min(maxValue, len(data))
+		n := min(kv.MaxFence, len(data))
 		values[rank] = data[:n]
 		data = data[n:]
 	}

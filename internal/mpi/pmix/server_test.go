@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/net/kv"
 	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/fake"
 	"github.com/gorun/gorun/internal/test/must"
@@ -165,7 +166,7 @@ func pair(t *testing.T) [2]*helper {
 // A fence joins the data of hosts, in their order, however long it is.
 func TestFence(t *testing.T) {
 	helpers := pair(t)
-	for _, data := range [][2]string{{"first", "second"}, {"", "x"}, {strings.Repeat("a", maxValue+5), "b"}} {
+	for _, data := range [][2]string{{"first", "second"}, {"", "x"}, {strings.Repeat("a", kv.MaxFence+5), "b"}} {
 		for host, h := range helpers {
 			h.send(fence, []int{7}, data[host])
 		}
@@ -175,7 +176,7 @@ func TestFence(t *testing.T) {
 			}
 		}
 	}
-	helpers[0].send(fence, []int{8}, strings.Repeat("a", 2*maxValue+1))
+	helpers[0].send(fence, []int{8}, strings.Repeat("a", 2*kv.MaxFence+1))
 	s, _ := helpers[0].answered(8)
 	check.Equal(t, s, broken, "too much data: status")
 }
@@ -362,7 +363,7 @@ func TestMeetings(t *testing.T) {
 		must.OK(t, <-added)
 	}
 	add(helpers[0])
-	long := strings.Repeat("a", maxValue+5)
+	long := strings.Repeat("a", kv.MaxValue+5)
 	for _, data := range [][2]string{{"x", "y"}, {long, ""}} {
 		for host, h := range helpers {
 			h.put(gathering(7+host, data[host], 0, 0, 1, -1))
