@@ -57,17 +57,26 @@ func (s *Store) Put(by, key string, value []byte) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	old := s.values[key]
-	was := s.drop(key)
-	cost := len(key) + entryCost + len(value)
-	if own := s.held[by] + cost; own > s.limit-s.bytes-cost && (old.by != by || cost > was) {
-		if was > 0 {
-			s.keep(key, old)
+	cost := costOf(key, value)
+	own := s.held[by] + cost
+	all := s.bytes + cost
+	grows := true
+	if old, known := s.values[key]; known {
+		was := costOf(key, old.value)
+		all -= was
+		if old.by == by {
+			own -= was
+			grows = cost > was
 		}
+	}
+	if grows && own > s.limit-all {
 		return fmt.Errorf("put %.40q: the job's store is full for this host (%d keys of all hosts, %d bytes)", key,
 			len(s.values), s.bytes)
 	}
-	s.keep(key, entry{by, value})
+	s.drop(key)
+	s.values[key] = entry{by, value}
+	s.bytes += cost
+	s.held[by] += cost
 	if w := s.waits[key]; w != nil {
 		close(w.put)
 		delete(s.waits, key)
@@ -114,25 +123,20 @@ func (s *Store) DeleteFunc(del func(key string) bool) {
 	}
 }
 
-func (s *Store) keep(key string, e entry) {
-	cost := len(key) + entryCost + len(e.value)
-	s.values[key] = e
-	s.bytes += cost
-	s.held[e.by] += cost
-}
-
-// drop removes a key, and returns the bytes that this frees.
-func (s *Store) drop(key string) (freed int) {
+// drop removes a key, if it is there.
+func (s *Store) drop(key string) {
 	e, known := s.values[key]
 	if !known {
-		return 0
+		return
 	}
-	freed = len(key) + entryCost + len(e.value)
-	s.bytes -= freed
-	s.held[e.by] -= freed
+	cost := costOf(key, e.value)
+	s.bytes -= cost
+	s.held[e.by] -= cost
 	delete(s.values, key)
-	return freed
 }
+
+// costOf returns the bytes that count for a key and its value.
+func costOf(key string, value []byte) int { return len(key) + entryCost + len(value) }
 
 // forget ends one wait. A key for which no request waits any more is dropped.
 func (s *Store) forget(key string, w *wait) {
