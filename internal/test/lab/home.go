@@ -9,7 +9,7 @@ import (
 )
 
 // furnish writes the files in which a namespace host differs from the machine:
-// accounts, hosts and home.
+// accounts, their ranges of users, hosts and home.
 func (c *Cluster) furnish(h *Host, spec Spec, hosts string) error {
 	shell := spec.Shell
 	if shell == "" {
@@ -22,6 +22,9 @@ func (c *Cluster) furnish(h *Host, spec Spec, hosts string) error {
 		"group":  systemAccounts("group", fmt.Sprintf("%s:x:%d:\n", u.name, u.gid)),
 		"shadow": u.name + ":*:20000::::::\n", // no password, and not locked
 		"hosts":  hosts,
+		// Accounts of the machine may have ranges of users, which change what a container may do.
+		"subuid": "",
+		"subgid": "",
 	}
 	if spec.Boot != "" {
 		texts["boot_id"] = spec.Boot + "\n"

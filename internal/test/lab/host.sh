@@ -1,11 +1,12 @@
 # shellcheck shell=sh
 # host.sh DIR NAME HOME MOUNT [SSHD ARG...]: becomes a host inside new
-# namespaces, says "." when it is one, and stays. DIR holds its passwd, group,
-# shadow and hosts, and may hold boot_id, pam and mounts; HOME is shown as MOUNT.
+# namespaces, says "." when it is one, and stays. DIR holds its passwd, group, shadow,
+# subuid, subgid and hosts, and may hold boot_id, pam and mounts; HOME is shown as MOUNT.
 set -e
 dir=$1 name=$2 home=$3 mount=$4
 shift 4
 for f in passwd group shadow hosts; do mount --bind "$dir/$f" "/etc/$f"; done
+for f in subuid subgid; do [ ! -e "/etc/$f" ] || mount --bind "$dir/$f" "/etc/$f"; done
 mount --bind "$home" "$mount"
 [ ! -e "$dir/boot_id" ] || mount --bind "$dir/boot_id" /proc/sys/kernel/random/boot_id
 [ ! -e "$dir/pam" ] || mount --bind "$dir/pam" /etc/pam.d/sshd
