@@ -107,7 +107,7 @@ func (s *Services) Begin(start wire.Start) error {
 	return s.pmix.Begin(layout)
 }
 
-// Environ returns variables of a rank that no other program's have, NAME=value.
+// Environ returns the variables, NAME=value, that a rank needs because of its MPI library.
 func (s *Services) Environ(rank int, mpi linkage.MPI) (env []string) {
 	if s.worlds.of(rank) != nil {
 		env = []string{"PMI_SPAWNED=1"}

@@ -21,8 +21,8 @@ const (
 	kinds     = 3
 )
 
-// PeerOf returns who has the other end of conn, which may be one of [Pending.Listener], as far as
-// bounds are concerned. If the kernel does not say, that is Own: all peers are alike then.
+// PeerOf returns the kind of peer at the other end of conn, which may be one of [Pending.Listener].
+// Each kind has bounds of its own. If the kernel does not name the peer's user, all peers are Own.
 func PeerOf(conn net.Conn) Peer {
 	uid, err := PeerUID(inner(conn))
 	switch {

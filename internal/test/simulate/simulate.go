@@ -1,4 +1,4 @@
-// Package simulate plays made-up jobs on clocks of their own, a seed each.
+// Package simulate runs simulated jobs on virtual clocks. A seed determines each run.
 package simulate
 
 import (

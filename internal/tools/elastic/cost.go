@@ -112,5 +112,5 @@ func (j *job) medianStep(steps int) (s spent, err error) {
 	return spent{percentile(wall, 50), percentile(processor, 50)}, nil
 }
 
-// spent is what a step of one rank takes: by the clock, and of processors.
+// spent is the wall time and the processor time of one step of a rank.
 type spent struct{ wall, processor time.Duration }

@@ -78,7 +78,7 @@ type receiving struct {
 	early      []byte // peeked, not received yet
 	reorder    reorderBuffer
 	stalled    time.Time // since when nothing was received; zero: something was
-	draining   bool      // receive what lies ahead
+	draining   bool      // receive data that follows a gap
 }
 
 // New returns a stream that begins with one lane. Close closes it.

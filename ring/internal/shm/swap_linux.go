@@ -72,7 +72,7 @@ type half struct {
 	first       int // box of block 0
 }
 
-// over reports that nothing is left to do, or never was.
+// over reports whether no part is left to move.
 func (h *half) over() bool { return h.next == h.parts }
 
 // part returns the offset of the next block in the message, and its length.
