@@ -122,13 +122,12 @@ check: ## the fast tier, for while you work: build, vet, staticcheck, and the te
 	$(GO) run $(STATICCHECK) $(PKG)
 	$(GO) test -short -timeout 2m $$($(GO) list ./... | grep -vE '/internal/test/(attacks|e2e|faults)|/ring/(capi|python)$$')
 
-test: ## all checks and tests; FUZZ=1 (or CI=true) adds 14 s of fuzzing for a quarter of the targets
+test: ## all checks and tests; FUZZ=1 (or CI=true) adds 10 s of fuzzing for a quarter of the targets
 	@.ci/test
 
 lint: ## gofmt, go vet (also for arm64 and macOS), one statement per line, line widths and goroutines' variables (internal/test/style), staticcheck, go mod tidy, actionlint, shellcheck, mypy
 	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "gofmt these files:"; echo "$$unformatted"; exit 1; }
 	$(GO) vet $(PKG)
-	CGO_ENABLED=0 $(GO) vet $(PKG)
 	GOOS=linux GOARCH=arm64 CGO_ENABLED=0 $(GO) vet $(PKG)
 	.ci/darwin
 	$(GO) -C internal/test/style build -o $(CURDIR)/bin/.style .
