@@ -20,6 +20,13 @@ DEMO        := -np 4 -H f1:2,f2:2 bin/examples/mnist
 export CGO_CFLAGS  ?= -g -O2 -Wno-deprecated-declarations
 export CGO_LDFLAGS ?= -g -O2 -Wl,-z,lazy
 
+# Go looks for a workspace and a repository in all folders above. Sources may be unpacked below /tmp, as
+# pip and Spack do, where anybody can put a go.work that names other modules, or a .git.
+export GOWORK := off
+ifeq ($(wildcard .git),)
+export GOFLAGS := $(shell GOWORK=off $(GO) env GOFLAGS) -buildvcs=false
+endif
+
 .DEFAULT_GOAL := help
 .PHONY: help build launcher native agents arm-test wheel wheels man site recording dist package-test python-test reproducible upgrade-test install demo check test kube fresh gpu-test lint fuzz simulate simulate-elastic sweep faults doctor-faults faults-peers faults-elastic faults-resilient soak bench bench-mpi mpi-matrix bench-peers bench-scale clean
 
