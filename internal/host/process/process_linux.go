@@ -180,8 +180,8 @@ func (p *Process) Pipe(fd string) (*os.File, error) {
 	}, nil)
 }
 
-// checked opens the target of a link below /proc/PID, which must be a file of this user's that judge
-// accepts. Nobody can put another file there between the judgement and the opening.
+// checked opens the target of a link below /proc/PID, which must be a file of this user's that
+// judge accepts. Nobody can put another file there between the judgement and the opening.
 func (p *Process) checked(name string, flags int, judge func(fd int, stat *unix.Stat_t) bool,
 	sure func(*os.File) error) (*os.File, error) {
 	found, err := p.open(name, unix.O_PATH)
