@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/files/trust"
 	"github.com/gorun/gorun/internal/test/check"
 	"golang.org/x/sys/unix"
 )
@@ -97,5 +98,16 @@ func TestNothingIsSentBeforeTheHostKeyIsKnown(t *testing.T) {
 	check.That(t, errors.As(err, &changed), "err is %v", err)
 	if string(heard) != "\x14\x1e" { // KEXINIT and KEX_ECDH_INIT
 		t.Errorf("the client sent messages %d", heard)
+	}
+}
+
+// A key revocation list that cannot be asked for want of a temporary file is not what is wrong.
+func TestHintsOfRevocationLists(t *testing.T) {
+	for err, want := range map[error]string{
+		io.ErrUnexpectedEOF:                          "correct the file",
+		&trust.TemporaryError{Err: io.ErrShortWrite}: "TMPDIR=",
+	} {
+		e := &RevocationListError{Err: foreign{err}}
+		check.That(t, strings.Contains(e.Hint(), want), "%v: hint %q", e, e.Hint())
 	}
 }

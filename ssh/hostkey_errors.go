@@ -1,9 +1,11 @@
 package ssh
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
+	"github.com/gorun/gorun/internal/files/trust"
 	"github.com/gorun/gorun/internal/prose"
 )
 
@@ -105,6 +107,9 @@ func (e *RevocationListError) Error() string {
 }
 func (e *RevocationListError) Unwrap() error { return e.Err }
 func (e *RevocationListError) Hint() string {
+	if temporary, is := errors.AsType[*trust.TemporaryError](e.Err); is {
+		return temporary.Hint()
+	}
 	return "correct the file, or RevokedHostKeys in the ssh configuration: without it no host key is trusted"
 }
 

@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/files/trust"
 	"github.com/gorun/gorun/internal/net/frames"
 	"github.com/gorun/gorun/internal/net/secure"
 	"github.com/gorun/gorun/internal/net/wire"
@@ -231,7 +232,7 @@ const testSize = 3*minChunk + 12345
 func TestTemporaryFolderIsNamed(t *testing.T) {
 	write := func(result error) func(*os.File) error { return func(*os.File) error { return result } }
 	explained := func(err error) bool {
-		e, is := errors.AsType[*TemporaryError](err)
+		e, is := errors.AsType[*trust.TemporaryError](err)
 		return is && strings.Contains(e.Hint(), "TMPDIR=")
 	}
 	full := &fs.PathError{Op: "write", Path: "/tmp/x", Err: syscall.ENOSPC}

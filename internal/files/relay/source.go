@@ -58,38 +58,23 @@ var ErrFolder = errors.New("it is a folder")
 func NewSource(file *os.File) (*Source, error) { return newSource(file, -1) }
 
 // Pack returns a source of what fill writes to a temporary file of this machine. The file has no
-// name, so it ends with the source. The error is a *TemporaryError if the file cannot be written.
+// name, so it ends with the source. The error is a *trust.TemporaryError if the file cannot be
+// written.
 func Pack(fill func(*os.File) error) (s *Source, err error) {
-	file, err := os.CreateTemp("", "gorun-pack-*")
+	file, err := trust.Temporary("gorun-pack-*")
 	if err != nil {
-		return nil, &TemporaryError{err}
+		return nil, err
 	}
-	if err = os.Remove(file.Name()); err == nil {
-		err = fill(file)
-	}
-	if err == nil {
+	if err = fill(file); err == nil {
 		s, err = NewSource(file)
 	}
 	if err == nil {
 		return s, nil
 	}
 	if space.Short(err) {
-		err = &TemporaryError{space.Explain(err, os.TempDir(), 0)}
+		err = &trust.TemporaryError{Err: space.Explain(err, os.TempDir(), 0)}
 	}
 	return nil, errors.Join(err, file.Close())
-}
-
-// TemporaryError reports that this machine's folder of temporary files cannot hold a file.
-type TemporaryError struct{ Err error }
-
-func (e *TemporaryError) Error() string {
-	return "write a temporary file on this machine: " + e.Err.Error()
-}
-func (e *TemporaryError) Unwrap() error { return e.Err }
-
-// Hint names the variable that chooses another folder.
-func (e *TemporaryError) Hint() string {
-	return "name a folder of this machine that has room and that you may write: TMPDIR=DIR gorun ..."
 }
 
 // OpenFirst is Open for the first size bytes of a file, which may grow meanwhile.

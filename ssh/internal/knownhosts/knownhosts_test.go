@@ -10,6 +10,7 @@ import (
 
 	xssh "golang.org/x/crypto/ssh"
 
+	"github.com/gorun/gorun/internal/files/trust"
 	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
@@ -111,4 +112,18 @@ func TestRevocationIsOfTheKeyItself(t *testing.T) {
 	must.OK(t, err)
 	revoked, err := RevokedIn(t.Context(), dir+"/krl", key)
 	check.That(t, revoked && err == nil, "revoked: %v, %v", revoked, err)
+}
+
+// A host key is not judged without a temporary file, and the error leads to the variable.
+func TestRevocationNamesTheTemporaryFolder(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", filepath.Join(dir, "absent"))
+	list := filepath.Join(dir, "krl")
+	must.OK(t, os.WriteFile(list, []byte("SSHKRL\n\x00"), 0o600))
+	key, _, _, _, err := xssh.ParseAuthorizedKey([]byte(publicKey))
+	must.OK(t, err)
+	_, err = RevokedIn(t.Context(), list, key)
+	var temporary *trust.TemporaryError
+	check.Error(err).As(t, &temporary)
+	check.That(t, temporary != nil && strings.Contains(temporary.Hint(), "TMPDIR="), "%v", err)
 }

@@ -3,7 +3,6 @@ package knownhosts
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -45,17 +44,16 @@ func RevokedIn(ctx context.Context, file string, key xssh.PublicKey) (bool, erro
 // inRevocationList asks ssh-keygen about a key, which it reads from an open file without a name:
 // the folder of temporary files may be another user's, who could put another key there.
 func inRevocationList(ctx context.Context, file string, key xssh.PublicKey) (bool, error) {
-	public, err := os.CreateTemp("", "gorun-host-key-")
+	public, err := trust.Temporary("gorun-host-key-*")
 	if err != nil {
 		return false, err
 	}
 	defer public.Close()
-	_, err = public.Write(xssh.MarshalAuthorizedKey(key))
-	if err = errors.Join(err, os.Remove(public.Name())); err == nil {
+	if _, err = public.Write(xssh.MarshalAuthorizedKey(key)); err == nil {
 		_, err = public.Seek(0, io.SeekStart)
 	}
 	if err != nil {
-		return false, err
+		return false, &trust.TemporaryError{Err: err}
 	}
 	cmd := exec.CommandContext(ctx, "ssh-keygen", "-Q", "-f", file, "/dev/fd/3")
 	cmd.ExtraFiles = []*os.File{public}
