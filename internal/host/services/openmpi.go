@@ -27,7 +27,7 @@ func (s *Services) openMPI(o Options) (err error) {
 	if !o.MPI.OpenMPI4 && !o.MPI.PMIx {
 		return nil
 	}
-	if s.folder, err = newFolder(o.Guard); err != nil {
+	if s.folder, err = newFolder(folderParents(), o.Guard); err != nil {
 		return err
 	}
 	if o.MPI.OpenMPI4 {
@@ -124,10 +124,14 @@ func (s *Services) Environ(rank int, mpi linkage.MPI) (env []string) {
 	return append(append(env, s.pmix.Environ(rank)...), "OMPI_MCA_btl_sm_backing_directory="+s.folder)
 }
 
-// newFolder makes a folder for the shared memory of this host's ranks. Its name has the guard.
-func newFolder(guard contain.Guard) (folder string, err error) {
-	for _, parent := range folderParents() {
-		if folder, err = os.MkdirTemp(parent, folderPrefix(guard)); err == nil {
+// newFolder makes a folder for the shared memory of this host's ranks, in the first parent where
+// nobody else can put another one in its place. Its name has the guard.
+func newFolder(parents []string, guard contain.Guard) (folder string, err error) {
+	for _, parent := range parents {
+		if err = trust.Check(parent); err == nil {
+			folder, err = os.MkdirTemp(parent, folderPrefix(guard))
+		}
+		if err == nil {
 			return folder, nil
 		}
 	}
@@ -144,9 +148,12 @@ func folderPrefix(guard contain.Guard) string {
 }
 
 // RemoveFolder removes the folder that a guard's agent has left because it was killed. Another user
-// may have made one of that name.
+// may have made one of that name. Where others can put one in its place there is none of an agent.
 func RemoveFolder(guard contain.Guard) {
 	for _, parent := range folderParents() {
+		if trust.Check(parent) != nil {
+			continue
+		}
 		left, _ := filepath.Glob(filepath.Join(parent, folderPrefix(guard)+"*")) // the pattern is valid
 		for _, folder := range left {
 			if own, err := trust.OpenDir(folder, false); err == nil {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/files/trust"
 	"github.com/gorun/gorun/internal/host/contain"
 	"github.com/gorun/gorun/internal/host/linkage"
 	"github.com/gorun/gorun/internal/net/wire"
@@ -36,7 +37,7 @@ func TestFolderOfAKilledAgentIsRemoved(t *testing.T) {
 	lab.NeedRoot(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	guard := must.Get(contain.Self())(t)
-	own := must.Get(newFolder(guard))(t)
+	own := must.Get(newFolder(folderParents(), guard))(t)
 	theirs := filepath.Join(os.TempDir(), folderPrefix(guard)+"x")
 	must.OK(t, errors.Join(os.Mkdir(theirs, 0o700), os.Chown(theirs, 65533, 65533)))
 	RemoveFolder(guard)
@@ -44,6 +45,33 @@ func TestFolderOfAKilledAgentIsRemoved(t *testing.T) {
 	check.That(t, os.IsNotExist(err), "%s: %v", own, err)
 	_, err = os.Stat(theirs)
 	check.OK(t, err)
+}
+
+// A folder where another user could put another one in its place is not used, and nothing is
+// removed there.
+func TestFoldersOfOthersHaveNoSharedMemory(t *testing.T) {
+	lab.NeedRoot(t)
+	guard := must.Get(contain.Self())(t)
+	for name, mode := range map[string]os.FileMode{"open to all": 0o777, "another user's": 0o755} {
+		t.Run(name, func(t *testing.T) {
+			parent := filepath.Join(t.TempDir(), "tmp")
+			must.OK(t, errors.Join(os.Mkdir(parent, 0o700), os.Chmod(parent, mode)))
+			if mode == 0o755 {
+				must.OK(t, os.Chown(parent, 65533, 65533))
+			}
+			folder, err := newFolder([]string{parent}, guard)
+			var refused *trust.Error
+			check.Error(err).As(t, &refused, folder)
+			t.Setenv("TMPDIR", parent)
+			left := filepath.Join(parent, folderPrefix(guard)+"x")
+			must.OK(t, os.Mkdir(left, 0o700))
+			RemoveFolder(guard)
+			must.Get(os.Stat(left))(t)
+			must.OK(t, os.Chmod(parent, 0o777|os.ModeSticky))
+			must.OK(t, os.Chown(parent, 0, 0))
+			must.Get(newFolder([]string{parent}, guard))(t)
+		})
+	}
 }
 
 func TestWhatProgramsNeed(t *testing.T) {
