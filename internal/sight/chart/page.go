@@ -122,18 +122,31 @@ func Cards(cards []Card) HTML {
 `, items)
 }
 
-// long is the number of bytes beyond which a cell of a Table has several lines.
-const long = 40
+const (
+	// long is the number of bytes beyond which a cell of a Table has several lines.
+	long = 40
+	// maxTable bounds the bytes of a Table's texts. A text of somebody else's, such as the name of
+	// a host, may be in many rows.
+	maxTable = 16 << 20
+)
 
 // Table returns a table that scrolls by itself. label names it for screen readers. The page's
-// script sorts it, and searches it if it is long.
+// script sorts it, and searches it if it is long. Rows beyond maxTable are left out.
 func Table(label string, columns []string, rows [][]string) HTML {
 	var head HTML
 	for _, c := range columns {
 		head += Format(`<th scope="col">%s</th>`, c)
 	}
 	lines := make([]HTML, 0, len(rows))
-	for _, row := range rows {
+	room := maxTable
+	for i, row := range rows {
+		for _, c := range row {
+			room -= len(c)
+		}
+		if room < 0 {
+			lines = append(lines, Format("<tr><td>%s left out</td></tr>\n", prose.Count(len(rows)-i, "more row")))
+			break
+		}
 		var cells HTML
 		for _, c := range row {
 			cell := "<td>%s</td>"

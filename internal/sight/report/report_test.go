@@ -264,3 +264,16 @@ func TestReportOfManyRanksIsBounded(t *testing.T) {
 			"%d ranks: %d columns", size, len(d.times))
 	}
 }
+
+// The name of a host may be long and in the row of each of its ranks: together they are bounded.
+func TestOneNameInManyRowsIsBounded(t *testing.T) {
+	r := recorded(1, 2)
+	r.Run.Size = 1 << 12
+	host := watch.Place{Host: strings.Repeat("h", 64<<10)}
+	for rank := range r.Run.Size {
+		host.Ranks = append(host.Ranks, rank)
+	}
+	r.Run.Places = []watch.Place{host}
+	text := write(t, Run{Record: r})
+	check.That(t, len(text) <= 20<<20 && strings.Contains(text, " more rows left out"), "%d bytes", len(text))
+}
