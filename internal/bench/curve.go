@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"strconv"
 	"strings"
@@ -21,6 +22,9 @@ const (
 	busBWColumn = 7
 )
 
+// maxSizes bounds the sizes of a curve.
+const maxSizes = 1 << 16
+
 // ReadCurve reads what gorun bench has printed, with or without --json, or a program of nccl-tests.
 // Of several rows of a size the first counts. Other lines are ignored.
 func ReadCurve(in io.Reader) (curve []Measured, err error) {
@@ -28,6 +32,9 @@ func ReadCurve(in io.Reader) (curve []Measured, err error) {
 	lines := bufio.NewScanner(in)
 	for lines.Scan() {
 		m, is := measured(lines.Text())
+		if len(curve) == maxSizes {
+			return nil, fmt.Errorf("more than %d sizes", maxSizes)
+		}
 		if is && !known[m.Bytes] {
 			known[m.Bytes] = true
 			curve = append(curve, m)

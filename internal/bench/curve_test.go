@@ -3,6 +3,7 @@ package bench
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -42,4 +43,12 @@ func TestCurvesOfOthers(t *testing.T) {
 		got, err := ReadCurve(strings.NewReader(text))
 		check.That(t, slices.Equal(got, want) && (err == nil) == (want != nil), "%.30q: %v, %v", text, got, err)
 	}
+}
+
+func TestCurvesAreBounded(t *testing.T) {
+	var rows strings.Builder
+	for bytes := range maxSizes + 1 {
+		fmt.Fprintf(&rows, "{\"bytes\":%d}\n", bytes+1)
+	}
+	check.Error(ReadCurve(strings.NewReader(rows.String()))).Says(t, "more than 65536 sizes")
 }

@@ -1,6 +1,11 @@
 package bench
 
-import "slices"
+import (
+	"errors"
+	"slices"
+	"strings"
+	"unicode"
+)
 
 // Row is one line of a benchmark: one size, in place or not. gorun bench --json prints it. Times
 // are µs of one call, bandwidths GB/s.
@@ -29,6 +34,22 @@ type Row struct {
 	WireTime  float64 `json:"wire_us,omitempty"` // median of the slower end
 	WireBW    float64 `json:"wire_gb_s,omitempty"`
 	WireShare float64 `json:"busbw_of_wire,omitempty"` // ratio of Median's bus bandwidth to WireBW
+}
+
+const maxDevice = 64 // bytes of the name of what carries GPU memory
+
+// Check reports a row with names that no benchmark has. They go into tables and plots, which grow
+// with the number and the length of different ones.
+func (r *Row) Check() error {
+	strange := func(c rune) bool { return !unicode.IsPrint(c) }
+	_, known := find(r.Collective)
+	switch {
+	case !known, r.Type != "" && !slices.Contains(Types(), r.Type), r.Op != "" && !slices.Contains(Ops(), r.Op):
+		return errors.New("its names are not those of a benchmark")
+	case len(r.Device) > maxDevice || strings.ContainsFunc(r.Device, strange):
+		return errors.New("its device has no plain short name")
+	}
+	return nil
 }
 
 // bandwidths sets what follows from the times. Factor leads from algbw to busbw.

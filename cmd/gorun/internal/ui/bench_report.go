@@ -2,6 +2,7 @@ package ui
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -50,7 +51,7 @@ func (r *BenchReport) Write(p []byte) (int, error) {
 
 func (r *BenchReport) show(line []byte) error {
 	var row bench.Row
-	if err := json.Unmarshal(line, &row); err != nil {
+	if err := cmp.Or(json.Unmarshal(line, &row), row.Check()); err != nil {
 		return fmt.Errorf("a rank printed %q", prose.Printable(string(line)))
 	}
 	if len(r.rows) == maxRows {
