@@ -145,6 +145,9 @@ func rasLines(ranks []Rank) (lines []string) {
 	return lines
 }
 
+// maxOdd bounds the irregularities of a communicator that are told apart.
+const maxOdd = 1 << 10
+
 // commLines describes the irregularities of one communicator.
 func commLines(c *ras.Comm, ranks []Rank) (lines []string) {
 	name := numbers(ranks)
@@ -155,20 +158,23 @@ func commLines(c *ras.Comm, ranks []Rank) (lines []string) {
 			most[kind] = max(most[kind], n)
 		}
 	}
+	add := func(text string, r *ras.Rank) {
+		if odd[text] != nil || len(odd) < maxOdd {
+			odd[text] = append(odd[text], name(r))
+		}
+	}
 	for i := range c.Ranks {
 		r := &c.Ranks[i]
 		for kind, n := range r.Counts {
 			if n < most[kind] {
-				text := fmt.Sprintf("launched %s of %s, others %d", prose.Count(int(min(n, 1<<40)), "collective"), kind,
-					most[kind])
-				odd[text] = append(odd[text], name(r))
+				add(fmt.Sprintf("launched %s of %s, others %d", prose.Count(int(min(n, 1<<40)), "collective"), kind,
+					most[kind]), r)
 			}
 		}
 		if r.Status.Abort {
-			odd["aborted the communicator"] = append(odd["aborted the communicator"], name(r))
+			add("aborted the communicator", r)
 		} else if r.Status.AsyncError != 0 {
-			text := fmt.Sprintf("met error %d", r.Status.AsyncError)
-			odd[text] = append(odd[text], name(r))
+			add(fmt.Sprintf("met error %d", r.Status.AsyncError), r)
 		}
 	}
 	for i := range c.Missing {
@@ -176,7 +182,7 @@ func commLines(c *ras.Comm, ranks []Rank) (lines []string) {
 		if c.Missing[i].Status.Dead {
 			text = "not answered: NCCL takes it for dead"
 		}
-		odd[text] = append(odd[text], name(&c.Missing[i]))
+		add(text, &c.Missing[i])
 	}
 	for _, text := range slices.SortedFunc(maps.Keys(odd), func(a, b string) int {
 		return cmp.Or(cmp.Compare(len(odd[a]), len(odd[b])), cmp.Compare(a, b))

@@ -17,7 +17,7 @@ type Rank struct {
 	// Flight is PyTorch's flight recorder; nil: the rank has none that answers.
 	Flight   *flight.Dump `json:"flight_recorder,omitempty"`
 	NoFlight string       `json:"no_flight_recorder,omitempty"` // reason why the rank's flight recorder did not answer
-	// NCCL's view of all ranks; only one rank is asked
+	// RAS is NCCL's view of all ranks, for which rank 0 alone is asked.
 	RAS   *ras.Status `json:"nccl_ras,omitempty"`
 	Error string      `json:"error,omitempty"` // reason why nothing is known
 }
@@ -57,12 +57,14 @@ const (
 	MaxThreads   = 64
 	MaxFrames    = 128
 	MaxSockets   = 32
-	MaxText      = 300 // bytes of a name
+	MaxCalls     = 1 << 14 // functions in progress in all threads
+	MaxText      = 300     // bytes of a name
 )
 
 // Trim cuts r to the bounds.
 func (r *Rank) Trim() {
 	r.Processes = r.Processes[:min(len(r.Processes), MaxProcesses)]
+	room := MaxCalls
 	for i := range r.Processes {
 		p := &r.Processes[i]
 		p.Sockets = p.Sockets[:min(len(p.Sockets), MaxSockets)]
@@ -75,7 +77,8 @@ func (r *Rank) Trim() {
 		}
 		for j := range p.Threads {
 			t := &p.Threads[j]
-			t.Frames = t.Frames[:min(len(t.Frames), MaxFrames)]
+			t.Frames = t.Frames[:min(len(t.Frames), MaxFrames, room)]
+			room -= len(t.Frames)
 			cut(&t.Name)
 			for k := range t.Frames {
 				cut(&t.Frames[k].Func)
@@ -88,6 +91,9 @@ func (r *Rank) Trim() {
 	}
 	if r.Flight != nil {
 		r.Flight.Trim()
+	}
+	if r.Rank != 0 {
+		r.RAS = nil
 	}
 	if r.RAS != nil {
 		r.RAS.Trim()

@@ -2,6 +2,7 @@ package stacks
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -268,4 +269,63 @@ func TestRASNamesRanksOfTheJob(t *testing.T) {
 		"others 3\n", "NCCL RAS: rank 2 of a communicator of 3 has not answered\n"} {
 		check.That(t, strings.Contains(text, want), "missing %q in\n%s", want, text)
 	}
+}
+
+// What one host says of its ranks takes bounded time and memory, also where each of its ranks says
+// as much as it may and nothing twice. Looking through all functions for each new one took hours.
+func TestFloodOfOneHost(t *testing.T) {
+	const size = 64
+	n := 0
+	var ranks []Rank
+	for rank := range size {
+		r := Rank{Rank: rank, RAS: &ras.Status{Comms: []ras.Comm{{}}}, Record: &recorder.Snapshot{Joined: true}}
+		for pid := range MaxProcesses {
+			p := Process{PID: 1 + pid}
+			for range MaxThreads {
+				thread := Thread{}
+				for range 8 {
+					n++
+					thread.Frames = append(thread.Frames, Frame{Func: strconv.Itoa(n)})
+				}
+				p.Threads = append(p.Threads, thread)
+			}
+			r.Processes = append(r.Processes, p)
+		}
+		for range 100 {
+			n++
+			member := ras.Rank{Counts: map[string]uint64{"AllReduce": uint64(n), "AllGather": uint64(n)}}
+			r.RAS.Comms[0].Ranks = append(r.RAS.Comms[0].Ranks, member)
+		}
+		for lane := range uint64(8) {
+			n++
+			at := recorder.Call{Comm: lane, Number: uint64(n), Kind: 4}
+			r.Record.Comms = append(r.Record.Comms, recorder.Comm{ID: lane, Calls: []recorder.Call{at}})
+		}
+		r.Trim()
+		functions := 0
+		for _, p := range r.Processes {
+			for _, thread := range p.Threads {
+				functions += len(thread.Frames)
+			}
+		}
+		check.Equal(t, functions, MaxCalls)
+		check.Equal(t, r.RAS != nil, rank == 0)
+		ranks = append(ranks, r)
+	}
+	for range 4 * maxOdd {
+		n++
+		member := ras.Rank{Counts: map[string]uint64{"AllReduce": uint64(n)}}
+		ranks[0].RAS.Comms[0].Ranks = append(ranks[0].RAS.Comms[0].Ranks, member)
+	}
+	check.Equal(t, len(commLines(&ranks[0].RAS.Comms[0], ranks)), maxOdd)
+	text := View{Size: size, All: true}.Text(ranks)
+	lines := strings.Count(text, "\n")
+	check.That(t, lines > maxLines/2 && lines <= maxLines, "%d lines", lines)
+	for number := range uint64(2 * maxCalls) {
+		at := recorder.Call{Comm: 1, Number: number, Kind: 4}
+		at.Took = time.Duration(number)
+		ranks = append(ranks, Rank{Record: &recorder.Snapshot{Joined: true, Comms: []recorder.Comm{{ID: 1,
+			Calls: []recorder.Call{at}}}}})
+	}
+	check.Equal(t, len(calls(ranks)), maxCalls)
 }

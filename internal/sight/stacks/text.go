@@ -10,6 +10,10 @@ import (
 	"github.com/gorun/gorun/internal/sight/recorder"
 )
 
+// maxLines bounds the lines of a report without a limit, which becomes a file: those of a tree are
+// as many as hosts tell of functions, each indented by its depth.
+const maxLines = 1 << 16
+
 // View selects the format of reports.
 type View struct {
 	Size  int  // ranks of the job
@@ -34,6 +38,9 @@ func (v View) Text(ranks []Rank) string {
 		}
 	}
 	lines := append(head, d.lines...)
+	if len(lines) > maxLines {
+		lines = append(lines[:maxLines-1], "... more than the lines of a report")
+	}
 	if v.Lines > 0 && len(lines) > v.Lines {
 		lines = append(lines[:v.Lines-1], "... more: gorun stacks --full")
 	}

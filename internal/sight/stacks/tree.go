@@ -14,7 +14,12 @@ type node struct {
 	text  string
 	ranks []int // ranks in the order of reports, each once even with several such processes
 	below []*node
+	named map[string]*node // below, by their texts: a host may tell of any number
 	leaf  map[string][]int // ranks whose innermost function this is, by their activity
+}
+
+func newNode(text string) *node {
+	return &node{text: text, named: map[string]*node{}, leaf: map[string][]int{}}
 }
 
 func (n *node) add(rank int) {
@@ -24,20 +29,19 @@ func (n *node) add(rank int) {
 }
 
 func (n *node) child(text string) *node {
-	for _, b := range n.below {
-		if b.text == text {
-			return b
-		}
+	b := n.named[text]
+	if b == nil {
+		b = newNode(text)
+		n.named[text] = b
+		n.below = append(n.below, b)
 	}
-	b := &node{text: text, leaf: map[string][]int{}}
-	n.below = append(n.below, b)
 	return b
 }
 
 // grow returns the tree of all ranks: programs, and below them their functions. all includes all
 // threads.
 func grow(ranks []Rank, all bool) *node {
-	root := &node{leaf: map[string][]int{}}
+	root := newNode("")
 	for _, r := range ranks {
 		if r.Error != "" {
 			root.path(r.Rank, []string{r.Error}, "")

@@ -28,6 +28,18 @@ func Waits(ranks []Rank, size int) []Wait {
 	return waits
 }
 
+// maxCalls bounds the calls that are compared with what all ranks do. A host may say that its ranks
+// are in any number of them.
+const maxCalls = 1 << 10
+
+// oldest returns the keys of the calls in which ranks have waited longest, at most maxCalls.
+func oldest[K comparable](all map[K]*Wait, compare func(a, b K) int) []K {
+	keys := slices.SortedFunc(maps.Keys(all), func(a, b K) int {
+		return cmp.Or(cmp.Compare(all[b].Longest, all[a].Longest), compare(a, b))
+	})
+	return keys[:min(len(keys), maxCalls)]
+}
+
 // joins finds ranks that wait in Init while others have not called it.
 func joins(ranks []Rank, size int) []Wait {
 	w := Wait{Init: true}
@@ -66,7 +78,7 @@ func tensors(ranks []Rank) (waits []Wait) {
 			all[k].Longest = max(all[k].Longest, t.Began)
 		}
 	}
-	for _, k := range slices.SortedFunc(maps.Keys(all), func(a, b key) int {
+	for _, k := range oldest(all, func(a, b key) int {
 		return cmp.Or(cmp.Compare(a.comm, b.comm), cmp.Compare(a.name, b.name))
 	}) {
 		w := all[k]
@@ -104,7 +116,7 @@ func calls(ranks []Rank) (waits []Wait) {
 			all[k].Longest = max(all[k].Longest, c.Took)
 		}
 	}
-	for _, k := range slices.SortedFunc(maps.Keys(all), func(a, b key) int {
+	for _, k := range oldest(all, func(a, b key) int {
 		return cmp.Or(cmp.Compare(a.comm, b.comm), cmp.Compare(a.number, b.number))
 	}) {
 		w := all[k]
