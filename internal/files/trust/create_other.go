@@ -45,6 +45,9 @@ func Folder(path string) (*os.Root, error) {
 // FileSystem returns an *Error if an open file belongs to another user's file system in user space.
 func FileSystem(*os.File) error { return nil }
 
+// FileSystemOf is FileSystem for a file of a process of this user.
+func FileSystemOf(*os.File, string) error { return nil }
+
 func inspect(path string, _ int) (fs.FileInfo, error) { return os.Lstat(path) }
 
 func hasACL(string) bool { return false }

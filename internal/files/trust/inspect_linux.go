@@ -30,10 +30,17 @@ func FileSystem(file *os.File) error {
 	return ownFileSystem(int(file.Fd()), file.Name(), os.Geteuid())
 }
 
+// FileSystemOf is FileSystem for a file of a process of this user. mounts is its
+// /proc/PID/mountinfo, which has file systems of its own namespace as well.
+func FileSystemOf(file *os.File, mounts string) error {
+	return ownFileSystem(int(file.Fd()), file.Name(), os.Geteuid(), mounts)
+}
+
 // ownFileSystem returns an *Error if an open file belongs to a file system in user space (FUSE)
 // whose process belongs to another user than self and root. Such a process shows any owner and
 // content. The file is open, so that nothing can be mounted or unmounted in between.
-func ownFileSystem(fd int, path string, self int) error {
+// The mounts of this process are known, and those in more.
+func ownFileSystem(fd int, path string, self int, more ...string) error {
 	var fsys unix.Statfs_t
 	if err := unix.Fstatfs(fd, &fsys); err == nil && fsys.Type != unix.FUSE_SUPER_MAGIC {
 		return nil
@@ -46,7 +53,12 @@ func ownFileSystem(fd int, path string, self int) error {
 	if err != nil {
 		return fmt.Errorf("list the mounted file systems: %w", err)
 	}
-	switch user, known := servedBy(string(mounts), mountOf(string(about))); {
+	number := mountOf(string(about))
+	user, known := servedBy(string(mounts), number)
+	for i := 0; i < len(more) && !known; i++ { // no two mounts of the machine have one number
+		user, known = servedBy(more[i], number)
+	}
+	switch {
 	case !known:
 		return &Error{Path: path, Why: "a file system that is not mounted any more"}
 	case user != 0 && user != self:

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorun/gorun/internal/files/trust"
 	"github.com/gorun/gorun/internal/host/process"
 	"github.com/gorun/gorun/internal/pickle"
 	"github.com/gorun/gorun/internal/sight/flight"
@@ -89,7 +90,7 @@ func (s *subject) dumpPrefix() string {
 
 // open opens the dump as the process would, and refuses what is not a file of its user.
 func (r *recording) open(stat *unix.Stat_t) (*os.File, error) {
-	file, err := r.of.File(r.path)
+	file, err := openFile(r.of, r.path)
 	if err != nil {
 		return nil, err
 	}
@@ -142,4 +143,16 @@ func (r *recording) try() (*flight.Dump, error) {
 		return nil, err
 	}
 	return flight.Parse(data, time.Now())
+}
+
+// openFile opens a regular file by the path that it has for a process, unless another user's
+// process shows it (FUSE): that one may let a reader wait for ever.
+func openFile(p *process.Process, path string) (*os.File, error) {
+	return p.File(path, func(found *os.File) error {
+		mounts, err := p.Text("mountinfo")
+		if err != nil {
+			return err
+		}
+		return trust.FileSystemOf(found, mounts)
+	})
 }

@@ -80,7 +80,7 @@ func (c *sources) of(m *mapping) *source {
 }
 
 func (f *source) open(m *mapping) {
-	opened, err := m.of.File(m.path)
+	opened, err := openFile(m.of, m.path)
 	if err != nil {
 		return
 	}

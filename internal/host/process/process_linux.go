@@ -233,8 +233,10 @@ func (p *Process) Space() (*os.File, error) {
 	return space, nil
 }
 
-// File opens a regular file by the path that it has for the process. The caller checks the owner.
-func (p *Process) File(path string) (*os.File, error) {
+// File opens a regular file by the path that it has for the process, if judge returns no error. It
+// gets the file before it is opened for reading, as what is opened then. The caller checks the
+// owner.
+func (p *Process) File(path string, judge func(found *os.File) error) (*os.File, error) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(p.Link("cwd"), path)
 	}
@@ -255,6 +257,9 @@ func (p *Process) File(path string) (*os.File, error) {
 	}
 	found := os.NewFile(uintptr(fd), path)
 	defer found.Close()
+	if err := judge(found); err != nil {
+		return nil, err
+	}
 	return reopen(found, unix.O_RDONLY, func(_ int, stat *unix.Stat_t) bool {
 		return stat.Mode&unix.S_IFMT == unix.S_IFREG
 	}, nil)

@@ -195,7 +195,7 @@ func TestOnlyRealMemoryAndPipesAreOpened(t *testing.T) {
 		}
 	}
 	for path, want := range map[string]bool{named: true, pipe: false, "/dev/zero": false, dir: false} {
-		file, err := p.File(path)
+		file, err := p.File(path, func(*os.File) error { return nil })
 		check.That(t, (err == nil) == want, "the file %s: %v", path, err)
 		if err == nil {
 			file.Close()

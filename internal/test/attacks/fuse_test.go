@@ -235,3 +235,24 @@ func TestFolderOfAnotherUsersFileSystemIsNotTheStagedOne(t *testing.T) {
 	r := command.Start(t, c, "-H", "f1", "--stage", work, "sh", "-c", "pwd && ls").Want(0)
 	must.That(t, strings.Contains(r.Out.String(), "/.cache/gorun/work/"), "the rank runs in %s", &r.Out)
 }
+
+// A dump of PyTorch's flight recorder that another user's process shows as the rank's own is not
+// opened: the process may never answer.
+func TestDumpOfAnotherUsersFileSystemIsNotRead(t *testing.T) {
+	c := lab.MustNamespacesAs(t, victim, lab.Specs(1)...)
+	s := newCommons(t, c.Dir)
+	s.as(0, `chmod 1777 open`)
+	s.as(attacker, `mkdir theirs/dumps && echo dump >theirs/dumps/dump0`)
+	mount := filepath.Join(c.Dir, "open/mirage")
+	mirage(t, c, filepath.Join(c.Dir, "theirs/dumps"), mount, "evil")
+	pipe := filepath.Join(c.Dir, "open/pipe")
+	s.as(victim, `mkfifo open/pipe0.pipe`)
+	r := command.Start(t, c, "--name", "job", "-H", "f1", "-x", "TORCH_NCCL_DEBUG_INFO_PIPE_FILE="+pipe, "-x",
+		"TORCH_NCCL_DEBUG_INFO_TEMP_FILE="+mount+"/dump", "--wdir", "/", "sh", "-c", `exec 3<>$1; echo ready; exec sleep 1000`,
+		"sh", pipe+"0.pipe")
+	must.Until(t, "the rank", func() bool { return strings.Contains(r.Out.String(), "ready") })
+	said := command.Start(t, c, "stacks", "--full", "job")
+	said.Wait()
+	check.That(t, strings.Contains(said.Out.String(), "not safe, others can change "+mount+
+		"/dump0 (a file system of user 65533)"), "gorun stacks says\n%s%s", &said.Out, &said.Err)
+}
