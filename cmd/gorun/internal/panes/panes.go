@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/gorun/gorun/internal/files/trust"
 )
 
 // perWindow is the number of panes in one window of tmux.
@@ -59,10 +61,23 @@ func (s Session) Commands(rows, columns uint16) [][]string {
 				[]string{"set-option", "-g", "pane-border-format", " #{pane_title} "})
 		}
 		// The new pane is the active one.
-		all = append(all, []string{"select-pane", "-t", "gorun", "-T", fmt.Sprintf("rank %d on %s", r.Rank, r.Host)},
+		title := plain(fmt.Sprintf("rank %d on %s", r.Rank, r.Host))
+		all = append(all, []string{"select-pane", "-t", "gorun", "-T", title},
 			[]string{"select-layout", "-t", "gorun", "tiled"})
 	}
 	return append(all, []string{"select-window", "-t", "gorun:^"}, []string{"select-pane", "-t", "gorun:^.{top-left}"})
+}
+
+// plain returns a text that tmux expands to the text itself. It takes the title of a pane for a
+// format, in which #(command) is what a shell's command prints.
+func plain(text string) string { return strings.ReplaceAll(text, "#", "##") }
+
+// literal returns a word that tmux takes for itself: one that ends in ; would end the command.
+func literal(word string) string {
+	if start, ends := strings.CutSuffix(word, ";"); ends {
+		return start + `\;`
+	}
+	return word
 }
 
 // Open starts the server and its panes.
@@ -104,14 +119,18 @@ func (s Session) Show(ctx context.Context, in io.Reader, out io.Writer) error {
 // leaves.
 func (s Session) Close() {
 	_ = s.tmux(context.Background(), "kill-server").Run()
-	_ = os.Remove(filepath.Join(cmp.Or(os.Getenv("TMUX_TMPDIR"), "/tmp"), fmt.Sprintf("tmux-%d", os.Getuid()),
+	_ = trust.Remove(filepath.Join(cmp.Or(os.Getenv("TMUX_TMPDIR"), "/tmp"), fmt.Sprintf("tmux-%d", os.Getuid()),
 		s.server()))
 }
 
 func (s Session) server() string { return "gorun-" + s.Job }
 
 func (s Session) tmux(ctx context.Context, words ...string) *exec.Cmd {
-	c := exec.CommandContext(ctx, "tmux", slices.Concat([]string{"-L", s.server()}, words)...)
+	argv := []string{"-L", s.server()}
+	for _, word := range words {
+		argv = append(argv, literal(word))
+	}
+	c := exec.CommandContext(ctx, "tmux", argv...)
 	// tmux may run in tmux
 	c.Env = slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, "TMUX=") })
 	return c
