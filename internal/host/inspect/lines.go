@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/gorun/gorun/internal/host/elfhead"
 	"github.com/gorun/gorun/internal/host/process"
 	"github.com/gorun/gorun/internal/sight/stacks"
 )
@@ -85,14 +86,17 @@ func (f *source) open(m *mapping) {
 		return
 	}
 	defer opened.Close()
-	file, err := elf.NewFile(opened)
+	file, err := elfhead.Sections(opened)
 	if err != nil {
 		return
 	}
 	var size uint64
 	for _, section := range file.Sections {
-		if strings.HasPrefix(section.Name, ".debug_") || strings.HasPrefix(section.Name, ".zdebug_") {
+		switch {
+		case strings.HasPrefix(section.Name, ".debug_"):
 			size += section.Size
+		case strings.HasPrefix(section.Name, ".zdebug_"): // says what size it has only when it is read
+			size += maxDebug + 1
 		}
 	}
 	if f.large = size > maxDebug; size == 0 || f.large {
@@ -103,6 +107,7 @@ func (f *source) open(m *mapping) {
 			f.loads = append(f.loads, p.ProgHeader)
 		}
 	}
+	file.Type = elf.ET_EXEC // in such a file nothing is relocated, for which all symbols would be read
 	f.debug, _ = file.DWARF()
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/files/trust"
+	"github.com/gorun/gorun/internal/host/elfhead"
 )
 
 // MPI is an implementation, as far as its launcher matters.
@@ -71,7 +72,7 @@ func imports(path string) (names []string, interpreter string) {
 		return nil, ""
 	}
 	defer file.Close()
-	f, err := elf.NewFile(file)
+	f, err := elfhead.Segments(file)
 	if err != nil {
 		return nil, ""
 	}
@@ -83,8 +84,7 @@ func imports(path string) (names []string, interpreter string) {
 			}
 		}
 	}
-	names, _ = f.ImportedLibraries() // a file without a dynamic section has none
-	return names, interpreter
+	return elfhead.Needed(f), interpreter
 }
 
 // unknown reports whether a library may load an MPI library. The common system libraries do not,

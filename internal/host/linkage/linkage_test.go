@@ -1,9 +1,13 @@
 package linkage
 
 import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -237,4 +241,57 @@ func TestPackagesOfOthersAreNotListed(t *testing.T) {
 	must.OK(t, os.Remove(config))
 	must.OK(t, syscall.Mkfifo(config, 0o600))
 	FindCommand(t.Context(), argv[0], argv, dir, map[string]string{"PATH": "/bin"})
+}
+
+// A file that a command only names, and that somebody else has made, takes little memory, however
+// many libraries or sections of long names it says it has.
+func TestNamedFilesTakeLittleMemory(t *testing.T) {
+	const most = 64 << 20
+	name := "\x00" + strings.Repeat("a", 1<<20) + "\x00"
+	for what, kind := range map[string]elf.SectionType{"libraries": elf.SHT_DYNAMIC, "sections": elf.SHT_PROGBITS} {
+		const count = 200
+		var file bytes.Buffer
+		write := func(value any) { must.OK(t, binary.Write(&file, binary.LittleEndian, value)) }
+		entries := 64 + len(name)
+		sections := entries + 16*(count+1)
+		head := elf.Header64{
+			Type:      uint16(elf.ET_DYN),
+			Machine:   uint16(elf.EM_X86_64),
+			Version:   1,
+			Shoff:     uint64(sections),
+			Phentsize: 56,
+			Shentsize: 64,
+			Shnum:     3,
+			Shstrndx:  1,
+		}
+		if kind == elf.SHT_PROGBITS {
+			head.Shnum = count
+		}
+		copy(head.Ident[:], elf.ELFMAG+"\x02\x01\x01")
+		write(head)
+		file.WriteString(name)
+		for range count {
+			write(elf.Dyn64{Tag: int64(elf.DT_NEEDED), Val: 1})
+		}
+		write(elf.Dyn64{})
+		write(elf.Section64{})
+		write(elf.Section64{Type: uint32(elf.SHT_STRTAB), Off: 64, Size: uint64(len(name))})
+		for range head.Shnum - 2 {
+			write(elf.Section64{
+				Name: uint32(head.Shnum / count),
+				Type: uint32(kind),
+				Off:  uint64(entries),
+				Size: 16 * (count + 1),
+				Link: 1,
+			})
+		}
+		path := filepath.Join(t.TempDir(), "named")
+		must.OK(t, os.WriteFile(path, file.Bytes(), 0o755))
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		use, _ := FindCommand(t.Context(), "/bin/cat", []string{"cat", path}, "/", nil)
+		runtime.ReadMemStats(&after)
+		took := after.TotalAlloc - before.TotalAlloc
+		check.That(t, use == (Use{}) && took < most, "%s: %+v, with %d bytes", what, use, took)
+	}
 }

@@ -3,6 +3,7 @@ package linkage
 import (
 	"bufio"
 	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,6 +22,10 @@ func isPython(path string) bool {
 	})
 }
 
+// maxExtensions is how many extensions of mpi4py are looked at, of which a wheel has one for each
+// ABI.
+const maxExtensions = 16
+
 // ofPython returns what mpi4py uses, the way of Python programs to MPI, if the interpreter has it.
 func ofPython(ctx context.Context, path, interpreter string, env map[string]string, ask asker) Use {
 	if interpreter == "" {
@@ -32,6 +37,7 @@ func ofPython(ctx context.Context, path, interpreter string, env map[string]stri
 			continue
 		}
 		slices.Sort(extensions)
+		extensions = extensions[:min(len(extensions), maxExtensions)]
 		if slices.ContainsFunc(extensions, ofWheel) { // a wheel looks for its MPI at import, first beside itself
 			if use := beside(ctx, folder, interpreter, env, ask); use.MPI != None {
 				return use
@@ -74,7 +80,7 @@ func packages(path string, env map[string]string) []string {
 	if config, err := trust.OpenRegular(filepath.Join(prefix, "pyvenv.cfg")); err == nil { // a virtual environment
 		defer config.Close()
 		system = false
-		for lines := bufio.NewScanner(config); lines.Scan(); {
+		for lines := bufio.NewScanner(io.LimitReader(config, maxScript)); lines.Scan(); {
 			name, value, _ := strings.Cut(lines.Text(), "=")
 			if strings.TrimSpace(name) == "include-system-site-packages" {
 				system = strings.TrimSpace(value) == "true"

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/gorun/gorun/internal/files/trust"
+	"github.com/gorun/gorun/internal/host/elfhead"
 	"github.com/gorun/gorun/internal/prose"
 )
 
@@ -39,40 +40,9 @@ func read(path string) image {
 	i.head = make([]byte, headSize)
 	n, _ := io.ReadFull(f, i.head)
 	i.head = i.head[:n]
-	// A file that is cut off lacks the table of its sections, without which debug/elf reads no
-	// other.
-	i.binary, _ = elf.NewFile(&sectionless{f, withoutSections(i.head)})
+	i.binary, _ = elfhead.Segments(f)
 	i.loader = loader(i.binary)
 	return i
-}
-
-// sectionless is an ELF file with another header.
-type sectionless struct {
-	file io.ReaderAt
-	head []byte
-}
-
-func (s *sectionless) ReadAt(p []byte, off int64) (int, error) {
-	n, err := s.file.ReadAt(p, off)
-	if off >= 0 && off < int64(len(s.head)) {
-		copy(p[:n], s.head[off:])
-	}
-	return n, err
-}
-
-// withoutSections returns the beginning of an ELF file, changed such that it has no sections.
-func withoutSections(head []byte) []byte {
-	head = bytes.Clone(head)
-	fields := [][2]int{{0x20, 0x24}, {0x30, 0x34}} // e_shoff; e_shnum and e_shstrndx
-	if len(head) > elf.EI_CLASS && elf.Class(head[elf.EI_CLASS]) == elf.ELFCLASS64 {
-		fields = [][2]int{{0x28, 0x30}, {0x3c, 0x40}}
-	}
-	for _, f := range fields {
-		if len(head) >= f[1] {
-			clear(head[f[0]:f[1]])
-		}
-	}
-	return head
 }
 
 // shebang returns the interpreter that a script names in its first line, and the words after it.
