@@ -371,14 +371,10 @@ func TestHostileHost(t *testing.T) {
 			_, _ = zip.Write([]byte(`{"Entries":[` + strings.Repeat("{},", maxValues) + "{}]}"))
 			_ = zip.Close()
 		}}, "values"},
-		"more than there is room for": {hostile{listed(file("a", 1<<60)), func(w *wire.Writer) {
-			_ = w.SendMessage(wire.TypeOffer, wire.Offer{
-				Place: wire.Place{Name: []byte("a")},
-				Size:  1 << 60,
-				Chunk: 1 << 60,
-				Sums:  make([]byte, 32),
-			})
-		}}, "dir: no space left on device: the file system at "},
+		"more than there is room for": {hostile{listed(file("a", 1<<60))},
+			"dir: f1 announces 1152921504606846976 bytes: no space left on device: the file system at "},
+		"more than can be counted": {hostile{listed(file("a", 1<<62), file("b", 1<<62), file("c", 1<<62))},
+			"dir: f1 announces 9223372036854775807 bytes: no space left on device: "},
 		"what it should": {hostile{listed(file("a", 4)), offered(a), piece("te"), piece("xt")}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -124,7 +124,7 @@ func (l *List) files() (n int, bytes int64) {
 	for _, e := range l.Entries {
 		if e.Kind == workdir.File {
 			n++
-			bytes += e.Size
+			bytes = sum(bytes, e.Size)
 		}
 	}
 	return n, bytes

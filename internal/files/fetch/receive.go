@@ -21,9 +21,10 @@ import (
 
 const (
 	// idleTime is how long a host may send nothing. It reads a file for its sums before it sends
-	// it, at hashRate bytes per second at least.
+	// it, at hashRate bytes per second at least, and within hashTime.
 	idleTime = 5 * time.Minute
 	hashRate = 50 << 20
+	hashTime = 24 * time.Hour
 )
 
 // Folder is a folder of the launcher.
@@ -148,6 +149,9 @@ func (r *receiving) run(ask wire.Fetch, open Open) error {
 	if err != nil {
 		return r.local(err)
 	}
+	if err := r.checkRoom(); err != nil {
+		return r.local(err)
+	}
 	for _, e := range list.Entries {
 		if e.Kind == workdir.File {
 			r.files = append(r.files, e)
@@ -165,7 +169,7 @@ func (r *receiving) run(ask wire.Fetch, open Open) error {
 func (r *receiving) next() (wire.Frame, error) {
 	more := time.Duration(0)
 	if len(r.files) > 0 {
-		more = time.Duration(r.files[0].Size/hashRate) * time.Second
+		more = time.Duration(min(r.files[0].Size/hashRate, int64(hashTime/time.Second))) * time.Second
 	}
 	r.watch.Reset(r.idle + more)
 	defer r.watch.Stop() // time to write the frame here is not bounded
