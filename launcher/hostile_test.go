@@ -431,6 +431,24 @@ func TestBlockedOutputBoundsTinyFrames(t *testing.T) {
 	}
 }
 
+// A host may spawn tens of thousands of ranks during a job. Those that it has not spawned print
+// nothing: each of them had a credit of its own, 32 GiB together.
+func TestRanksThatWereNotSpawnedPrintNothing(t *testing.T) {
+	for name, say := range map[string]func(a *fake.Agent) error{
+		"prints": func(a *fake.Agent) error { return a.Print(2, 1, "forged") },
+		"ends":   func(a *fake.Agent) error { return a.Exit(wire.Exit{Rank: 2}) },
+	} {
+		r, err := runSpawning(t, []*fake.Machine{serving(func(a *fake.Agent) error {
+			go a.UntilEOF()
+			check.That(t, a.Job.Spawn.Has(2), "rank 2 can never be spawned")
+			return errors.Join(say(a), a.Finish(wire.Exit{}))
+		})}, 128, nil)
+		check.That(t, err == nil && r.Cause != nil && strings.Contains(r.Cause.String(), "spoke for rank 2"),
+			"%s: %v, %v", name, err, r.Cause)
+		check.That(t, !strings.Contains(r.out, "forged"), "%s: %q", name, r.out)
+	}
+}
+
 // heap is how much memory is in use.
 func heapSize() int64 {
 	runtime.GC()

@@ -390,7 +390,7 @@ func numberOf(s *session.Session, rank int) int {
 // output hands a rank's bytes to the printer, which returns the credit.
 func (l *loop) output(s *session.Session, f wire.Frame) error {
 	rank, fd := wire.RankFD(f.Stream)
-	if !s.Owns(rank) {
+	if !s.Began(rank) {
 		return session.ForeignRank(rank)
 	}
 	p := l.streams.Of(fd)

@@ -34,6 +34,12 @@ type ran struct {
 // change may be nil. Goroutines that Run leaves behind fail the test.
 func runOn(t *testing.T, machines []*fake.Machine, change func(*Options)) (r ran, err error) {
 	t.Helper()
+	return runSpawning(t, machines, 0, change)
+}
+
+// runSpawning is like runOn. Each machine may spawn so many ranks at a time.
+func runSpawning(t *testing.T, machines []*fake.Machine, most int, change func(*Options)) (r ran, err error) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		var hosts []hostfile.Host
 		for i, m := range machines {
@@ -42,7 +48,7 @@ func runOn(t *testing.T, machines []*fake.Machine, change func(*Options)) (r ran
 				m.Disk = fake.NewDisk(map[string]string{"/opt/gorun": "build one"})
 			}
 		}
-		p := must.Get(plan.New(hosts, Request{}))(t)
+		p := must.Get(plan.New(hosts, Request{}))(t).WithSpawn(most, 0)
 		var out fake.Terminal
 		opts := testOptions(p.Size, &out, func(_ context.Context, h hostfile.Host) (Host, error) {
 			return machines[h.Name[1]-'0'], nil

@@ -25,6 +25,8 @@ type Files struct {
 
 	mu    sync.Mutex          // stdout's and stderr's printers share this
 	files map[string]*os.File // key: path; nil: it could not be opened
+	own   []string            // open files below dir, the one that was opened first in front
+	shut  map[string]bool     // files below dir that were closed to open others
 	saved map[uint32]int64    // bytes, by stream
 	lost  map[uint32]int      // bytes that could not be written, by stream
 }
@@ -44,6 +46,7 @@ func OpenFiles(dir string, as func(rank, fd int) string, plan plan.Plan, note fu
 		plan:  plan,
 		note:  note,
 		files: map[string]*os.File{},
+		shut:  map[string]bool{},
 		saved: map[uint32]int64{},
 		lost:  map[uint32]int{},
 	}
@@ -141,7 +144,28 @@ func (f *Files) open(path string) (*os.File, error) {
 			return nil, err
 		}
 	}
+	if f.shut[path] {
+		return trust.Append(path)
+	}
 	return trust.Create(path)
+}
+
+// spareFiles is the number of files of ranks that were spawned, ended or not, that may be open. All
+// ranks that the job starts have theirs open.
+const spareFiles = 1 << 10
+
+// limit closes the files below dir that were opened first, beyond those of the job's ranks and some
+// more: a host may spawn more ranks during a job than gorun can have descriptors.
+func (f *Files) limit() error {
+	if len(f.own) <= 2*f.plan.Size+spareFiles {
+		return nil
+	}
+	path := f.own[0]
+	file := f.files[path]
+	f.own = f.own[1:]
+	f.shut[path] = true
+	delete(f.files, path)
+	return file.Close()
 }
 
 // write appends data. A file that fails is reported once and the job goes on.
@@ -158,6 +182,12 @@ func (f *Files) write(rank, fd int, data []byte) {
 	if !known {
 		file, err = f.open(path)
 		f.files[path] = file
+	}
+	if !known && err == nil && f.dir != "" && strings.HasPrefix(path, f.dir+"/") {
+		f.own = append(f.own, path)
+		if late := f.limit(); late != nil {
+			f.note(fmt.Sprintf("some output of a rank is not saved: %v", late))
+		}
 	}
 	if file != nil && f.lost[key] == 0 {
 		_, err = file.Write(data)

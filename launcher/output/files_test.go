@@ -194,3 +194,31 @@ func TestNobodyIsSentToTheNullDevice(t *testing.T) {
 	check.Equal(t, f.Log(0), "", "its output is in")
 	check.OK(t, f.Close(&Ended{}))
 }
+
+// Ranks that hosts spawn have few files open at a time, and all of their output is saved.
+func TestFilesOfManySpawnedRanks(t *testing.T) {
+	dir := t.TempDir()
+	f := must.Get(OpenFiles(dir, nil, planOfSize(2), func(text string) { t.Error(text) }))(t)
+	const most = spareFiles + 2*2
+	for _, text := range []string{"first\n", "second\n"} {
+		for rank := range 2 * most {
+			f.write(rank, 1, []byte(text))
+			check.That(t, len(f.files) <= most, "%d files are open", len(f.files))
+		}
+	}
+	check.OK(t, f.Close(nil))
+	for _, rank := range []int{0, 1, 2, 2*most - 1} {
+		text := must.Get(os.ReadFile(filepath.Join(dir, rankFolder(rank, 2), "stdout")))(t)
+		check.Equal(t, string(text), "first\nsecond\n", rank)
+	}
+}
+
+// A stream that has printed an unfinished line keeps little memory after that.
+func TestStreamsKeepLittleMemory(t *testing.T) {
+	var l lineBuffer
+	shown := 0
+	l.add(make([]byte, maxLine-1), func([]byte) { t.Error("a line is shown before its end") })
+	l.flush(func(line []byte) { shown += len(line) })
+	check.Equal(t, shown, maxLine-1)
+	check.That(t, cap(l.partial) <= sparePartial, "%d bytes are kept", cap(l.partial))
+}

@@ -12,6 +12,10 @@ import (
 // pieces, as is one that stays incomplete for a while.
 const maxLine = 64 << 10
 
+// sparePartial bounds the memory that a stream keeps for its next unfinished line. A host has tens
+// of thousands of streams during a job, of ranks that it spawns.
+const sparePartial = 1 << 10
+
 // tailSize is how much of a rank's stderr is kept to explain its end.
 const tailSize = 8 << 10
 
@@ -88,6 +92,9 @@ func (l *lineBuffer) flush(emit func([]byte)) {
 	if len(l.partial) > 0 {
 		emit(l.partial)
 		l.partial = l.partial[:0]
+	}
+	if cap(l.partial) > sparePartial {
+		l.partial = nil
 	}
 }
 

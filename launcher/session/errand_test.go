@@ -19,7 +19,7 @@ import (
 func newAsked(t *testing.T) (*Session, *Errand) {
 	t.Helper()
 	id := Identity{Host: &plan.Host{Host: hostfile.Host{Name: "f1"}, Ranks: []plan.Rank{{Rank: 3}}}}
-	s := opening{id: id}.session(nil, wire.Hello{}, newOutbox(wire.NewWriter(io.Discard)))
+	s := opening{id: id}.session(nil, wire.Hello{}, newOutbox(wire.NewWriter(io.Discard), 3))
 	t.Cleanup(s.Out.close)
 	e := must.Get(s.Ask(wire.Ask{Kind: wire.AskExec}))(t)
 	return s, e

@@ -30,6 +30,8 @@ type outbox struct {
 	closed bool
 	owed   map[uint32]int // credit not yet returned, by stream
 	open   map[uint32]int // cost of the frames that came since credit was returned, by stream
+	held   int            // cost of the frames that came and are not written yet, of all streams
+	most   int            // bound of held
 }
 
 const (
@@ -43,9 +45,11 @@ const (
 // credit that waits here.
 const creditStep = wire.Window / 4
 
-func newOutbox(w *wire.Writer) *outbox {
+// newOutbox returns an outbox of a host with so many bulk streams at a time.
+func newOutbox(w *wire.Writer, streams int) *outbox {
 	o := &outbox{
 		w:    w,
+		most: streams * wire.Window,
 		done: make(chan struct{}),
 		owed: map[uint32]int{},
 		open: map[uint32]int{},
@@ -148,6 +152,9 @@ func (o *outbox) CountReceived(stream uint32, n int) error {
 	if o.open[stream] += wire.Cost(n); o.open[stream] > wire.Window {
 		return &wire.FormatError{Reason: fmt.Sprintf("output beyond its credit, of stream %d", stream)}
 	}
+	if o.held += wire.Cost(n); o.held > o.most { // ranks that were spawned and have ended leave theirs behind
+		return &wire.FormatError{Reason: "output beyond the credit of all its ranks"}
+	}
 	return nil
 }
 
@@ -166,6 +173,7 @@ func (o *outbox) beat(at time.Duration) {
 func (o *outbox) Creditor(stream uint32) func(n int) {
 	return func(n int) {
 		o.mu.Lock()
+		o.held -= wire.Cost(n)
 		o.owed[stream] += wire.Cost(n)
 		n = o.owed[stream]
 		if n >= creditStep {

@@ -20,7 +20,7 @@ import (
 func withOutbox(t *testing.T, test func(t *testing.T, o *outbox, r *io.PipeReader, w *io.PipeWriter)) {
 	synctest.Test(t, func(t *testing.T) {
 		r, w := io.Pipe()
-		o := newOutbox(wire.NewWriter(w))
+		o := newOutbox(wire.NewWriter(w), 3)
 		test(t, o, r, w)
 		o.close()
 		r.Close()
@@ -155,5 +155,25 @@ func TestUnreadAnswersBlockFurtherAnswers(t *testing.T) {
 		o.mu.Lock()
 		check.That(t, !o.closed && o.waits <= 2*maxAnswers, "closed %v, %d bytes wait", o.closed, o.waits)
 		o.mu.Unlock()
+	})
+}
+
+// What a host's streams may have waiting together is bounded too, however many of them there are
+// during the job. Credit that is owed in small parts does not count: it is of written output.
+func TestAllStreamsTogetherHaveCredit(t *testing.T) {
+	const streams = 3
+	const piece = wire.MaxData
+	withOutbox(t, func(t *testing.T, o *outbox, _ *io.PipeReader, _ *io.PipeWriter) {
+		for n := range uint32(100 * streams) {
+			must.OK(t, o.CountReceived(n, piece/2))
+			o.Creditor(n)(piece / 2)
+		}
+		const most = streams * wire.Window
+		sent := 0
+		for n := uint32(1000); o.CountReceived(n, piece) == nil; n++ {
+			sent += wire.Cost(piece)
+			must.That(t, sent <= most, "streams send %d bytes beyond %d", sent-most, most)
+		}
+		check.That(t, sent > most-wire.Cost(piece), "%d bytes of %d", sent, most)
 	})
 }

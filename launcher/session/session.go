@@ -66,6 +66,15 @@ type Identity struct {
 // Owns reports whether a rank is the host's.
 func (id Identity) Owns(rank int) bool { return id.Host.Has(rank) }
 
+// streams is how many bulk streams the host's ranks may have at a time: stdout, stderr and the
+// result of each. As many spawned ranks as run may have ended with output that waits to be written.
+func (id Identity) streams() int {
+	if id.Host == nil { // no ranks are started
+		return 0
+	}
+	return 3 * (len(id.Host.Ranks) + 2*id.Host.Spawn.Most)
+}
+
 // RankNow returns the current number of a rank of the host, which changes in an elastic job.
 func (id Identity) RankNow(rank int) int {
 	if id.Number == nil {
@@ -120,7 +129,7 @@ func (o opening) by(ctx context.Context, path string, run runAgent) (*Session, e
 	if err != nil {
 		return nil, err
 	}
-	out := newOutbox(wire.NewWriter(c.stdin))
+	out := newOutbox(wire.NewWriter(c.stdin), o.id.streams())
 	out.full = c.Cancel // a host that reads nothing counts as lost
 	s := o.session(c, hello, out)
 	go s.beat(o.beat)

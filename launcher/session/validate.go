@@ -53,6 +53,10 @@ func (v *validator) runs(rank int) bool {
 	return v.identity.Host.Planned(rank) || v.spawned[rank]
 }
 
+// Began reports whether a rank was planned on the host, or was spawned there, ended or not. A host
+// owns the numbers of all ranks that may be spawned on it during the job: as many as need memory.
+func (v *validator) Began(rank int) bool { return v.exited[rank] || v.runs(rank) }
+
 // Clean returns a host's text, bounded and safe for a terminal.
 func Clean(text string) string { return prose.Printable(text) }
 
@@ -60,7 +64,7 @@ func Clean(text string) string { return prose.Printable(text) }
 // process can have.
 func (v *validator) CheckExit(e *wire.Exit) error {
 	switch {
-	case !v.identity.Owns(e.Rank):
+	case !v.Began(e.Rank):
 		return ForeignRank(e.Rank)
 	case v.exited[e.Rank]:
 		return &wire.FormatError{Reason: fmt.Sprintf("the agent says twice that rank %d has ended", e.Rank)}
