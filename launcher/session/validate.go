@@ -25,10 +25,10 @@ const (
 // validator checks the messages of one agent, and knows which ranks of its host run.
 type validator struct {
 	identity Identity
-	exited   map[int]bool
 	notes    int
 
 	mu      sync.Mutex
+	exited  map[int]bool
 	spawned map[int]bool // ranks that were spawned on the host and run
 }
 
@@ -55,7 +55,13 @@ func (v *validator) runs(rank int) bool {
 
 // Began reports whether a rank was planned on the host, or was spawned there, ended or not. A host
 // owns the numbers of all ranks that may be spawned on it during the job: as many as need memory.
-func (v *validator) Began(rank int) bool { return v.exited[rank] || v.runs(rank) }
+func (v *validator) Began(rank int) bool { return v.hasEnded(rank) || v.runs(rank) }
+
+func (v *validator) hasEnded(rank int) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.exited[rank]
+}
 
 // Clean returns a host's text, bounded and safe for a terminal.
 func Clean(text string) string { return prose.Printable(text) }
@@ -66,7 +72,7 @@ func (v *validator) CheckExit(e *wire.Exit) error {
 	switch {
 	case !v.Began(e.Rank):
 		return ForeignRank(e.Rank)
-	case v.exited[e.Rank]:
+	case v.hasEnded(e.Rank):
 		return &wire.FormatError{Reason: fmt.Sprintf("the agent says twice that rank %d has ended", e.Rank)}
 	case e.Code < 0 || e.Code > 255 || e.Signal < 0 || e.Signal > 127:
 		return &wire.FormatError{Reason: fmt.Sprintf("the agent says that rank %d ended with code %d, signal %d",
@@ -74,8 +80,8 @@ func (v *validator) CheckExit(e *wire.Exit) error {
 	case e.MPI != "" && e.MPI != wire.MPIAborted && e.MPI != wire.MPIUnfinished:
 		return &wire.FormatError{Reason: fmt.Sprintf("the agent says that rank %d ended as %.40q", e.Rank, e.MPI)}
 	}
-	v.exited[e.Rank] = true
 	v.mu.Lock()
+	v.exited[e.Rank] = true
 	delete(v.spawned, e.Rank)
 	v.mu.Unlock()
 	e.Failed = Clean(e.Failed)
@@ -88,7 +94,7 @@ func (v *validator) CheckExit(e *wire.Exit) error {
 // CheckDone validates a done: all ranks of the agent have ended.
 func (v *validator) CheckDone() error {
 	for _, r := range v.identity.Host.Ranks {
-		if !v.exited[r.Rank] {
+		if !v.hasEnded(r.Rank) {
 			return &wire.FormatError{Reason: fmt.Sprintf("the agent is done, and has not said how rank %d ended",
 				r.Rank)}
 		}

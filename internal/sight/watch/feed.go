@@ -6,14 +6,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/prose"
 )
 
-// maxGPUs bounds the GPUs of a host.
-const maxGPUs = 64
+// Bounds of what a host tells.
+const (
+	maxGPUs = 64
+	maxText = 64 // bytes of a rank's state and of what it waits in
+)
 
 // reading is an agent's report at one time.
 type reading struct {
@@ -43,15 +47,15 @@ func newFeed(agent Agent) *feed {
 
 // run receives readings until the agent ends them or ctx ends. It calls arrived for each.
 func (f *feed) run(ctx context.Context, every time.Duration, arrived func(*reading)) error {
-	p := parser{owns: f.agent.Owns}
+	p := parser{began: f.agent.Began}
 	return f.agent.Readings(ctx, every, func(data []byte) error { return p.add(data, arrived) })
 }
 
 // parser reads lines of readings, which come from a host.
 type parser struct {
-	owns func(rank int) bool
-	text []byte // bytes of an incomplete line
-	now  *reading
+	began func(rank int) bool
+	text  []byte // bytes of an incomplete line
+	now   *reading
 }
 
 var errReading = errors.New("malformed reading")
@@ -76,11 +80,13 @@ func (p *parser) add(data []byte, arrived func(*reading)) error {
 			p.now = &reading{ranks: map[int]wire.RankUse{}}
 		}
 		if u := r.Rank; u != nil {
-			if !p.owns(u.Rank) {
+			if !p.began(u.Rank) {
 				return fmt.Errorf("%w: of rank %d, which is not there", errReading, u.Rank)
 			}
-			u.State = prose.Printable(u.State)
-			u.Waits = prose.Printable(u.Waits)
+			for _, text := range []*string{&u.State, &u.Waits} {
+				*text = prose.Printable(*text)
+				*text = strings.ToValidUTF8(strings.Clone((*text)[:min(len(*text), maxText)]), "?")
+			}
 			p.now.ranks[u.Rank] = *u
 		}
 		if r.Host != nil {

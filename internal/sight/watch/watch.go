@@ -21,7 +21,7 @@ type Place struct {
 type Agent interface {
 	Index() int                   // position of the agent among the job's agents
 	Host() string                 // the host's name
-	Owns(rank int) bool           // whether a rank is the agent's
+	Began(rank int) bool          // whether a rank is the agent's, and was started
 	RankNow(rank int) int         // current number of a rank of the agent
 	Spare() bool                  // whether the process waits for its first epoch
 	Placements() []wire.Placement // placements of the agent's ranks
@@ -264,7 +264,7 @@ func (s *Sample) add(f *feed, now time.Time, elastic bool) {
 		s.Hosts[i].fill(f.prev, f.last, now)
 	}
 	for number := range f.last.ranks {
-		if elastic || number >= s.Size && f.agent.Owns(number) { // a spawned rank
+		if elastic || number >= s.Size && f.agent.Began(number) { // a spawned rank
 			s.Ranks = append(s.Ranks, Rank{Rank: f.agent.RankNow(number), Host: name})
 			s.Ranks[len(s.Ranks)-1].fill(f, number)
 			if f.agent.Spare() {

@@ -28,7 +28,7 @@ type host struct {
 
 func (h *host) Index() int                   { return h.index }
 func (h *host) Host() string                 { return h.name }
-func (h *host) Owns(rank int) bool           { return slices.Contains(h.ranks, rank) }
+func (h *host) Began(rank int) bool          { return slices.Contains(h.ranks, rank) }
 func (h *host) RankNow(int) int              { return h.now }
 func (h *host) Spare() bool                  { return h.spare }
 func (h *host) Placements() []wire.Placement { return h.places }
@@ -49,7 +49,7 @@ func TestReadingsArriveInPieces(t *testing.T) {
 		wire.Reading{At: 6, Host: &wire.HostUse{CPUs: 3}})
 	for size := 1; size < len(all); size += 7 {
 		var got []*reading
-		p := parser{owns: func(rank int) bool { return rank == 1 }}
+		p := parser{began: func(rank int) bool { return rank == 1 }}
 		for at := 0; at < len(all); at += size {
 			must.OK(t, p.add(all[at:min(len(all), at+size)], func(r *reading) { got = append(got, r) }))
 		}
@@ -67,9 +67,19 @@ func TestReadingsOfAHostAreValidated(t *testing.T) {
 		"a long line":     bytes.Repeat([]byte("x"), wire.MaxReading+1),
 		"a negative rank": text(wire.Reading{Rank: &wire.RankUse{Rank: -1}}),
 	} {
-		p := parser{owns: func(rank int) bool { return rank == 1 }}
+		p := parser{began: func(rank int) bool { return rank == 1 }}
 		check.Error(p.add(data, func(*reading) {})).Any(t, name, "is taken")
 	}
+}
+
+// A host may spawn tens of thousands of ranks and tell of each of them.
+func TestTextsOfReadingsAreShort(t *testing.T) {
+	p := parser{began: func(rank int) bool { return true }}
+	long := strings.Repeat("x", 4000)
+	check.OK(t, p.add(text(wire.Reading{Rank: &wire.RankUse{State: long, Waits: long}}), nil))
+	use := p.now.ranks[0]
+	check.Equal(t, len(use.State), maxText)
+	check.Equal(t, len(use.Waits), maxText)
 }
 
 func TestRates(t *testing.T) {
@@ -206,7 +216,7 @@ func TestFollowEndsWithTheJob(t *testing.T) {
 func FuzzReadings(f *testing.F) {
 	f.Add(text(wire.Reading{Rank: &wire.RankUse{Rank: 1}}, wire.Reading{Host: &wire.HostUse{}}))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		p := parser{owns: func(rank int) bool { return rank == 1 }}
+		p := parser{began: func(rank int) bool { return rank == 1 }}
 		_ = p.add(data, func(r *reading) {
 			one := newFeed(&host{name: "f1", ranks: []int{1}})
 			one.prev = r
