@@ -17,16 +17,22 @@ import (
 // Client is the other end of a resident agent's connection. It is safe for concurrent use.
 type Client struct {
 	mux      *smux.Session
+	bound    *bound
 	watching sync.WaitGroup
+
+	opening sync.Mutex
+	last    uint32 // number of the last stream
 }
 
 // NewClient returns the client of the resident agent at the other end of conn, which it owns.
 func NewClient(conn io.ReadWriteCloser) (*Client, error) {
-	mux, err := smux.Client(conn, Config())
+	config := Config()
+	bound := newBound(conn, config.MaxReceiveBuffer)
+	mux, err := smux.Client(bound, config)
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{mux: mux}
+	c := &Client{mux: mux, bound: bound, last: 1}
 	c.watching.Go(func() {
 		// the host opens none: it has ended, or breaks the protocol, which smux alone leaves open
 		_, _ = mux.AcceptStream()
@@ -39,7 +45,19 @@ func NewClient(conn io.ReadWriteCloser) (*Client, error) {
 func (c *Client) Alive() bool { return !c.mux.IsClosed() }
 
 // Open returns a stream of package frames to a new agent. The caller closes it.
-func (c *Client) Open() (net.Conn, error) { return c.mux.OpenStream() }
+func (c *Client) Open() (net.Conn, error) {
+	c.opening.Lock()
+	defer c.opening.Unlock()
+	c.last += 2 // as smux numbers them: data may come before OpenStream has returned
+	id := c.last
+	c.bound.open(id)
+	stream, err := c.mux.OpenStream()
+	if err != nil {
+		c.bound.drop(id)
+		return nil, err
+	}
+	return boundStream{stream, id, c.bound}, nil
+}
 
 // Preload starts a warm interpreter for the agents to come. printed is what its modules print.
 func (c *Client) Preload(ctx context.Context, p Preload) (printed string, err error) {

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -227,28 +228,49 @@ func TestHostileHostBreaksOnlyItsResident(t *testing.T) {
 	r.Close()
 
 	const bound = 64 << 20
-	const frame = 0xffff
-	var sent atomic.Int64
-	flood := running(func(_ context.Context, words []string, in io.Reader, out io.Writer) error {
-		_, err := out.Write(wire.Preamble(words[1]))
-		var opened [8]byte // version 2, SYN, no data, the stream
-		if err == nil {
-			_, err = io.ReadFull(in, opened[:])
-		}
-		go func() { _, _ = io.Copy(io.Discard, in) }() // ends with in
-		data := append([]byte{2, 2, frame & 0xff, frame >> 8}, append(opened[4:], make([]byte, frame)...)...)
-		for err == nil {
-			if _, err = out.Write(data); err == nil {
-				sent.Add(frame)
+	for _, size := range []int{0xffff, 1} { // the largest frames, and those that cost the most
+		before := memory()
+		var sent atomic.Int64
+		flood := running(func(_ context.Context, words []string, in io.Reader, out io.Writer) error {
+			_, err := out.Write(wire.Preamble(words[1]))
+			var opened [8]byte // version 2, SYN, no data, the stream
+			if err == nil {
+				_, err = io.ReadFull(in, opened[:])
 			}
-		}
-		return err
-	})
-	must.Get(reside(t, flood).open())(t)
-	must.Until(t, "the flood", func() bool { return sent.Load() >= bound-frame })
-	time.Sleep(100 * time.Millisecond) // for more, if it is taken
-	n := sent.Load()
-	check.That(t, n <= bound+4*frame, "a host that floods has sent %d bytes", n)
+			go func() { _, _ = io.Copy(io.Discard, in) }() // ends with in
+			frame := append([]byte{2, 2, byte(size), byte(size >> 8)}, append(opened[4:], make([]byte, size)...)...)
+			data := bytes.Repeat(frame, max(1, 0xffff/len(frame)))
+			for err == nil {
+				var n int
+				n, err = out.Write(data)
+				sent.Add(int64(n))
+			}
+			return err
+		})
+		r := reside(t, flood)
+		stream := must.Get(r.open())(t)
+		goal := bound/(128+size)*(8+size) - 1<<20 // bytes of frames that fit at least
+		last := -1
+		must.Until(t, "the end of what is taken", func() bool {
+			was := last
+			last = int(sent.Load())
+			time.Sleep(50 * time.Millisecond)
+			return last >= goal && last == was
+		})
+		held := memory() - before
+		check.That(t, held <= bound+bound/4, "a host that sends %d bytes in frames of %d holds %d", last, size, held)
+		all := must.Get(io.CopyN(io.Discard, stream, int64(2*bound/(1+100/size))))(t) // what waits makes room
+		check.That(t, all > 0 && int(sent.Load()) > last, "%d bytes were read, and %d have come", all, sent.Load())
+		r.Close()
+	}
+}
+
+// memory returns the bytes that this process uses.
+func memory() int {
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return int(stats.HeapAlloc)
 }
 
 // A client that goes in the middle ends its own command or file, and not the connection, which
