@@ -4,7 +4,7 @@ import gorun.torch as ring
 import torch
 
 from gorun import MismatchError, _job
-from gorun.torch import _transfer
+from gorun.torch import _shards, _transfer, resilient
 
 # What rank 1 tells in the place of a state, and what rank 0 says of it.
 ATTACKS = {
@@ -56,5 +56,45 @@ for length in (-1, 1 << 40):
         assert "beside its tensors" in str(e), e
     finally:
         _transfer.ctypes.c_int64 = honest
+
+# It has an optimizer's kernels write no further than the optimizer's memory, nor chooses those that do not check.
+for fused in (None, True):
+    model = torch.nn.Linear(1 << 10, 1 << 10)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.5, fused=fused)
+    model(torch.ones(1, 1 << 10)).sum().backward()
+    optimizer.step()
+    honest_state = optimizer.state_dict()
+    groups = [{**group, "fused": True, "lr": 0.25} for group in honest_state["param_groups"]]
+    _shards.load_optimizer(optimizer, {**honest_state, "param_groups": groups})
+    assert [(group["lr"], group["fused"]) for group in optimizer.param_groups] == [(0.25, fused)]
+    optimizer.step()
+    short = {i: {k: v if k == "step" else v[:1].clone() for k, v in entries.items()} for i, entries in honest_state["state"].items()}
+    longest_step = {i: {**entries, "step": torch.empty(0)} for i, entries in honest_state["state"].items()}
+    for entries in (short, longest_step):
+        try:
+            _shards.load_optimizer(optimizer, {"state": entries, "param_groups": groups})
+            optimizer.step()
+            raise SystemExit("an optimizer took a state of another length")
+        except (MismatchError, RuntimeError) as e:
+            assert isinstance(e, MismatchError) or not fused, e
+    try:
+        _shards.load_optimizer(optimizer, {**honest_state, "param_groups": [{**group, "params": [1, 0]} for group in groups]})
+        raise SystemExit("an optimizer took the state of other parameters")
+    except MismatchError as e:
+        assert "of other parameters" in str(e), e
+
+# What it says of its steps and of the position is numbers.
+position = resilient._Position
+assert resilient._heard(b"[1, 2, 3, 4]", position.read, 1) == (1, 2, 3, 4)
+assert resilient._heard(b"[2, 5, true, [1, 4], [4], [[0, 4]]]", resilient._said, 1) == resilient.Said(2, 5, True, (1, 4), [4], [(0, 4)])
+for said, take in (
+    (b"[1, 2, 3]", position.read), (b"[[], 2, 3, 4]", position.read), (b"[1, 2, 3, 1" + b"0" * 30 + b"]", position.read), (b"[" * 200, position.read),
+    (b"7", resilient._said), (b"[2, 5, true, [1], [4], []]", resilient._said), (b"[2, 5, true, [1, 4], [[]], []]", resilient._said),
+):  # fmt: skip
+    try:
+        resilient._heard(said, take, 1)
+        raise SystemExit("%s was believed" % said)
+    except MismatchError as e:
+        assert "rank 1 sends cannot be read" in str(e), e
 ring.barrier()
 print("all right")

@@ -69,11 +69,38 @@ def load_model(model: Any, state: Dict[str, Any]) -> None:
     model.load_state_dict({name: _like(thing, state[name]) for name, thing in model.state_dict().items()})
 
 
+# Options by which an optimizer chooses PyTorch's kernels. They are those of this program, whatever a state says: those of fused=True believe that the state
+# of a parameter is as long as the parameter, and would write beyond it.
+_KERNELS = ("fused", "foreach", "capturable", "differentiable")
+
+
 def load_optimizer(optimizer: Any, state: Dict[str, Any]) -> None:
-    """Loads plain(optimizer.state_dict())."""
+    """Loads plain(optimizer.state_dict()) of another rank."""
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    numbers = iter(range(len(parameters)))
+    groups = [_options(group, [next(numbers) for _ in group["params"]], got) for group, got in zip(optimizer.param_groups, state["param_groups"])]
+    fused = {n for group in groups if group.get("fused") for n in group["params"]}
+    for i, entries in state["state"].items():
+        for k, v in entries.items() if i in fused else ():
+            _check_length(parameters[i], k, v)
     of_each = {i: {k: _like(parameters[i], v) for k, v in entries.items()} for i, entries in state["state"].items()}
-    optimizer.load_state_dict({**state, "state": of_each})
+    optimizer.load_state_dict({**state, "state": of_each, "param_groups": groups})
+
+
+def _options(group: Dict[str, Any], numbers: List[int], got: Dict[str, Any]) -> Dict[str, Any]:
+    """The options that another rank gives for a group of parameters, as far as they are not this program's own."""
+    if got["params"] != numbers:
+        raise errors.MismatchError("gorun: the state of the optimizer that another rank sends is of other parameters")
+    own = {k: group[k] for k in _KERNELS if k in group}
+    return {**{k: v for k, v in got.items() if k not in _KERNELS}, **own}
+
+
+def _check_length(parameter: Any, name: Any, value: Any) -> None:
+    wants = parameter.to_local() if _is_dtensor(parameter) else parameter
+    if isinstance(value, torch.Tensor) and value.shape != wants.shape and (name != "step" or value.numel() != 1):
+        raise errors.MismatchError(
+            "gorun: the state of the optimizer that another rank sends has %d elements for a parameter of %d" % (value.numel(), wants.numel())
+        )
 
 
 def _like(thing: Any, value: Any) -> Any:

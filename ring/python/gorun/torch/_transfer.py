@@ -61,11 +61,11 @@ def _cuts(begin: int, end: int, parts: int) -> List[Tuple[int, int]]:
     return list(zip(at, at[1:]))
 
 
-def broadcast(comm: _ring.Comm, message: bytes, root: int) -> bytes:
+def broadcast(comm: _ring.Comm, message: bytes, root: int, most: int = TOLD) -> bytes:
     length = ctypes.c_int64(len(message))
     comm.run(_ring.call(_ring.BROADCAST, _ring.INT64, root=root, dst=ctypes.addressof(length), dst_count=1))
-    if not 0 <= length.value <= TOLD:
-        raise unreadable(root, "it has %d bytes beside its tensors, of at most %d" % (length.value, TOLD))
+    if not 0 <= length.value <= most:
+        raise unreadable(root, "it has %d bytes beside its tensors, of at most %d" % (length.value, most))
     memory = ctypes.create_string_buffer(message, max(1, length.value))
     comm.run(_ring.call(_ring.BROADCAST, _ring.UINT8, root=root, dst=ctypes.addressof(memory), dst_count=length.value))
     return memory.raw[: length.value]

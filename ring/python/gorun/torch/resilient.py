@@ -27,7 +27,7 @@ from ..torch_backend.renewal import Renewable, RenewableEngine
 from . import _checks, _shards
 from ._batches import Batches, refuse
 from ._copies import Copies
-from ._transfer import MOST, broadcast, transfer
+from ._transfer import MOST, broadcast, transfer, unreadable
 
 STATE = 64  # bytes of a state for each element of the model, at most: with Adam in float32 there are 12
 
@@ -319,8 +319,8 @@ class Resilient:
         if decision.fresh and self._ledger.shards is not None:
             lacking = {*decision.fresh, *(r for send in decision.sends for r in send.receivers)}
             root = min(set(range(self._job.size)) - lacking, default=0)
-            passes, index, ranks, seed = json.loads(broadcast(self._job.comm, json.dumps(self._at.said()).encode() if rank == root else b"", root))
-            self._at.set((passes, index, ranks, seed))
+            told = broadcast(self._job.comm, json.dumps(self._at.said()).encode() if rank == root else b"", root, POSITION)
+            self._at.set(_heard(told, _Position.read, root))
         if rank in decision.fresh and self._ledger.owns != OWNED:
             self._ledger.receive(step)
         if rank in decision.back:
@@ -389,8 +389,8 @@ class Resilient:
         return [(name, thing) for name, thing in all_things if thing is not None]
 
     def _take(self, state: Dict[str, Any]) -> None:
-        self._ledger.receive(state["committed"])
-        self._at.set(state["at"])
+        self._ledger.receive(_number(state["committed"]))
+        self._at.set(_Position.read(state["at"]))
         self._load(state)
         self._arriving = None if self._there else state
 
@@ -433,6 +433,12 @@ class _Position:
 
     def set(self, said: Tuple[int, int, int, int]) -> None:
         self.passes, self.index, self.ranks, self.seed = said
+
+    @staticmethod
+    def read(values: Any) -> Tuple[int, int, int, int]:
+        """What another rank has said."""
+        passes, index, ranks, seed = map(_number, values)
+        return passes, index, ranks, seed
 
 
 def _load_other(thing: Any, state: Dict[str, Any]) -> None:
@@ -606,11 +612,15 @@ class _Elastic:
         """What all ranks say, by rank."""
         mine = json.dumps(said).encode()
         sizes = self.gather(len(mine))
+        for rank, size in enumerate(sizes):
+            if not 0 <= size <= SAID + SAID_OF_A_RANK * self.size:
+                raise unreadable(rank, "it says %d bytes about its steps" % size)
         everyone = ctypes.create_string_buffer(sum(sizes))
         sent = ctypes.create_string_buffer(mine, len(mine))
         self._allgather(_ring.UINT8, ctypes.addressof(everyone), sizes, ctypes.addressof(sent))
         ends = list(itertools.accumulate(sizes, initial=0))
-        return [_said(json.loads(everyone.raw[begin:end])) for begin, end in zip(ends, ends[1:])]
+        raw = everyone.raw
+        return [_heard(raw[begin:end], _said, rank) for rank, (begin, end) in enumerate(zip(ends, ends[1:]))]
 
     def _allgather(self, dtype: int, dst: int, counts: List[int], src: int) -> None:
         self.comm.run(_ring.call(_ring.ALLGATHER, dtype, dst=dst, dst_count=sum(counts), src=src, src_count=counts[self.rank], counts=counts))
@@ -656,6 +666,33 @@ CHANGING = 1
 COPYING = 2
 
 
-def _said(values: List[Any]) -> Said:
+# Most bytes of what ranks say in JSON: about their steps, to which each rank of the job may add two copies, and about the position of the training.
+SAID = 1 << 10
+SAID_OF_A_RANK = 128
+POSITION = 256
+
+
+def _heard(said: bytes, take: Callable[[Any], Any], rank: int) -> Any:
+    """What a rank has said in JSON."""
+    try:
+        return take(json.loads(said))
+    except (ValueError, TypeError, LookupError, RecursionError) as e:
+        raise unreadable(rank, "%.200s" % e) from None
+
+
+def _said(values: Any) -> Said:
     owns, committed, voted, whole, kept, held = values
-    return Said(owns, committed, voted, (whole[0], whole[1]), kept, [(shard, step) for shard, step in held])
+    return Said(
+        _number(owns),
+        _number(committed),
+        voted is True,
+        (_number(whole[0]), _number(whole[1])),
+        [_number(step) for step in kept],
+        [(_number(shard), _number(step)) for shard, step in held],
+    )
+
+
+def _number(value: Any) -> int:
+    if type(value) is not int or not -(2**63) <= value < 2**64:
+        raise ValueError("a value of %s is no number here" % type(value).__name__)
+    return value
