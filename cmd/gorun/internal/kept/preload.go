@@ -23,6 +23,7 @@ type preloads struct {
 
 	mu     sync.Mutex
 	failed []launcher.HostError
+	begun  bool // gorun up has ended: what fails later is traced only
 }
 
 // newPreloads is for modules that ranks of a run import.
@@ -46,7 +47,9 @@ func (p *preloads) start(ctx context.Context, host string, r *keep.Resident) {
 		p.console.Tracef("%s: %v", host, err)
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.failed = append(p.failed, launcher.HostError{Host: host, Err: err})
+		if !p.begun { // a host may be lost and fail again without end
+			p.failed = append(p.failed, launcher.HostError{Host: host, Err: err})
+		}
 		return
 	}
 	if first, _, _ := strings.Cut(printed, "\n"); first != "" {
@@ -57,5 +60,6 @@ func (p *preloads) start(ctx context.Context, host string, r *keep.Resident) {
 func (p *preloads) failures() []launcher.HostError {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.begun = true
 	return p.failed
 }
