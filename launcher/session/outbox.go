@@ -114,30 +114,34 @@ func (o *outbox) paid(n int) {
 	o.sent.Broadcast()
 }
 
-// reserve waits until at most limit bytes are queued or reserved, and reserves size bytes, which
-// the caller gives back by paid. It reports false if the outbox is closed.
-func (o *outbox) reserve(limit, size int) bool {
+// answer queues the answer to a request for a value. It blocks while much is queued, and takes the
+// value from now after that: those that others replace meanwhile are not kept for it.
+func (o *outbox) answer(id uint64, now func() (value []byte, found bool)) {
 	o.mu.Lock()
-	defer o.mu.Unlock()
-	for o.waits > limit && !o.closed {
+	for o.waits > maxAnswers && !o.closed {
 		o.sent.Wait()
 	}
-	o.waits += size
-	return !o.closed
-}
-
-// answer queues the answer to a request. It blocks while much is queued.
-func (o *outbox) answer(v wire.Value) {
-	if size := len(v.Value); o.reserve(maxAnswers, size) {
+	v := wire.Value{ID: id}
+	v.Value, v.Found = now()
+	o.waits += len(v.Value)
+	closed := o.closed
+	o.mu.Unlock()
+	if !closed {
 		o.SendMessage(wire.TypeValue, v)
-		o.paid(size)
+		o.paid(len(v.Value))
 	}
 }
 
 // sendPiece queues a copy of a piece of bulk data without credit. It blocks while several pieces
 // are queued, and returns io.ErrClosedPipe if the outbox is closed.
 func (o *outbox) sendPiece(t wire.Type, piece []byte) error {
-	if !o.reserve(maxPieces, 0) {
+	o.mu.Lock()
+	for o.waits > maxPieces && !o.closed {
+		o.sent.Wait()
+	}
+	closed := o.closed
+	o.mu.Unlock()
+	if closed {
 		return io.ErrClosedPipe
 	}
 	o.send(t, 0, slices.Clone(piece))

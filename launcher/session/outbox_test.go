@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"runtime"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"github.com/gorun/gorun/internal/net/kv"
 	"github.com/gorun/gorun/internal/net/wire"
@@ -149,7 +152,7 @@ func TestOutboxEndsForAHostThatReadsNothing(t *testing.T) {
 func TestUnreadAnswersBlockFurtherAnswers(t *testing.T) {
 	withOutbox(t, func(t *testing.T, o *outbox, r *io.PipeReader, w *io.PipeWriter) {
 		for i := range 100 {
-			go o.answer(wire.Value{ID: uint64(i), Found: true, Value: make([]byte, kv.MaxValue)})
+			go o.answer(uint64(i), func() ([]byte, bool) { return make([]byte, kv.MaxValue), true })
 		}
 		synctest.Wait()
 		o.mu.Lock()
@@ -175,5 +178,25 @@ func TestAllStreamsTogetherHaveCredit(t *testing.T) {
 			must.That(t, sent <= most, "streams send %d bytes beyond %d", sent-most, most)
 		}
 		check.That(t, sent > most-wire.Cost(piece), "%d bytes of %d", sent, most)
+	})
+}
+
+// A host that asks for a key again and again, puts another value each time and reads no answer,
+// holds none of the values that it has replaced.
+func TestReplacedValuesAreNotKeptForAnswers(t *testing.T) {
+	withOutbox(t, func(t *testing.T, o *outbox, r *io.PipeReader, w *io.PipeWriter) {
+		s := &Session{Out: o}
+		store := kv.NewStore()
+		var kept []weak.Pointer[byte]
+		for i := range 100 {
+			value := make([]byte, kv.MaxValue)
+			kept = append(kept, weak.Make(&value[0]))
+			must.OK(t, store.Put("h", "k", value))
+			must.OK(t, s.Get(t.Context(), store, wire.Get{ID: uint64(i), Key: "k"}))
+			synctest.Wait()
+		}
+		runtime.GC()
+		kept = slices.DeleteFunc(kept, func(value weak.Pointer[byte]) bool { return value.Value() == nil })
+		check.That(t, len(kept)*kv.MaxValue <= maxAnswers, "%d of 100 values are kept", len(kept))
 	})
 }

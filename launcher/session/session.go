@@ -273,8 +273,9 @@ func (s *Session) Get(ctx context.Context, store *kv.Store, g wire.Get) error {
 		defer s.gets.Add(-1)
 		ctx, cancel := context.WithTimeout(ctx, g.Wait)
 		defer cancel()
-		value, found := store.Get(ctx, g.Key)
-		s.Out.answer(wire.Value{ID: g.ID, Found: found, Value: value})
+		store.Get(ctx, g.Key)
+		cancel()
+		s.Out.answer(g.ID, func() ([]byte, bool) { return store.Get(ctx, g.Key) })
 	}()
 	return nil
 }
