@@ -169,7 +169,7 @@ func (j *elasticJob) fence(p *elasticProcess, f wire.Fence) error {
 	if err := session.CheckFence(f, func(rank int) bool { return rank == m.Rank }); err != nil {
 		return err
 	}
-	all, err := j.epoch.fences.Add(f)
+	all, err := j.epoch.fences.Add(p.name.Host, f)
 	if all != nil {
 		j.toMembers(wire.TypeFenced, *all)
 	}

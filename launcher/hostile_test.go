@@ -76,6 +76,15 @@ func TestHostileAgentIsBlamed(t *testing.T) {
 			wire.Fence{Name: "f", Values: map[int][]byte{2: make([]byte, kv.MaxFence+1)}}), "brings 65537 bytes"},
 		"a fence with a long name": {message(wire.TypeFence, wire.Fence{Name: strings.Repeat("f", kv.MaxKey+1)}),
 			"a fence's name of 1025 bytes"},
+		"a fence without values": {message(wire.TypeFence, wire.Fence{Name: "f"}), `fence "f" without a value`},
+		"opens all fences": {func(a *fake.Agent) error {
+			var err error
+			for i := 0; i < 1024 && err == nil; i++ {
+				f := wire.Fence{Name: fmt.Sprint(i), Values: map[int][]byte{2 + i%2: nil}}
+				err = a.Out.SendMessage(wire.TypeFence, f)
+			}
+			return err
+		}, "h1 has opened 512 fences already"},
 		"puts a long key": {message(wire.TypePut, wire.Put{Key: strings.Repeat("k", kv.MaxKey+1)}),
 			"key of 1025 bytes"},
 		"puts a large value": {message(wire.TypePut, wire.Put{Key: "k", Value: make([]byte, kv.MaxValue+1)}),

@@ -100,19 +100,22 @@ func (j *job) exited(from *session.Session, e Exit) {
 
 // fence records a host's values, and sends all values to all hosts when they are complete.
 func (j *job) fence(host int, f wire.Fence) {
-	all, err := j.fences.Add(f)
+	all, err := j.fences.Add(j.plan.Hosts[host].Name, f)
 	if all != nil {
 		j.toAll(wire.TypeFenced, *all)
 		j.startup.Fenced(f.Name)
 	}
 	var stuck *core.RankLost
 	var twice *kv.DuplicateError
+	var full *kv.FullError
 	switch {
 	case err == nil:
 	case errors.As(err, &stuck):
 		j.apply(*stuck)
 	case errors.As(err, &twice): // a rank server refuses it
 		j.apply(core.HostLost{Host: host, Err: &wire.FormatError{Reason: twice.Error()}})
+	case errors.As(err, &full):
+		j.apply(core.HostLost{Host: host, Err: &wire.FormatError{Reason: full.Error()}})
 	default:
 		j.apply(core.Abort{Abort: wire.Abort{Rank: -1, Cause: err.Error()}})
 	}

@@ -26,8 +26,8 @@ func NewFences(epoch, size int) *Fences {
 
 // Add takes one host's values and returns the message for all hosts when they are complete. The
 // error is a *[RankLost] if they never will be.
-func (f *Fences) Add(part wire.Fence) (*wire.Fence, error) {
-	all, err := f.gather.Add(part.Name, part.Values)
+func (f *Fences) Add(host string, part wire.Fence) (*wire.Fence, error) {
+	all, err := f.gather.AddBy(host, part.Name, part.Values)
 	bytes := 0
 	for _, value := range all {
 		bytes += len(value)

@@ -108,7 +108,7 @@ func (b *boss) mistake(host int) time.Duration {
 }
 
 func (b *boss) fence(f wire.Fence) {
-	all, err := b.fences.Add(f)
+	all, err := b.fences.Add("a host", f)
 	if all != nil {
 		b.toAll(*all)
 	}

@@ -153,6 +153,9 @@ func CheckFence(f wire.Fence, owns func(rank int) bool) error {
 	if len(f.Name) > kv.MaxKey {
 		return &wire.FormatError{Reason: fmt.Sprintf("a fence's name of %d bytes", len(f.Name))}
 	}
+	if len(f.Values) == 0 {
+		return &wire.FormatError{Reason: fmt.Sprintf("fence %.40q without a value", f.Name)}
+	}
 	for rank, value := range f.Values {
 		switch {
 		case !owns(rank):

@@ -2,7 +2,10 @@ package kv
 
 import (
 	"fmt"
+	"maps"
+	"math"
 	"slices"
+	"strconv"
 )
 
 // MaxFence is the most bytes that one rank may post to a fence.
@@ -16,14 +19,21 @@ const (
 // Fences holds open fences: each collects one value from every member under its name. It is not
 // safe for concurrent use.
 type Fences struct {
-	want  int
-	open  map[string]map[int][]byte
-	bytes int // bytes of the values in open
+	want   int
+	open   map[string]map[int][]byte
+	opener map[string]string // who began each of open
+	opened map[string]int    // number of open by opener
+	bytes  int               // bytes of the values in open
 }
 
 // NewFences returns fences of want members each.
 func NewFences(want int) *Fences {
-	return &Fences{want: want, open: map[string]map[int][]byte{}}
+	return &Fences{
+		want:   want,
+		open:   map[string]map[int][]byte{},
+		opener: map[string]string{},
+		opened: map[string]int{},
+	}
 }
 
 // DuplicateError reports that a member posted a second value to an open fence.
@@ -34,6 +44,17 @@ type DuplicateError struct {
 
 func (e *DuplicateError) Error() string {
 	return fmt.Sprintf("fence %q: rank %d came twice", e.Name, e.Member)
+}
+
+// FullError reports that somebody may open no further fence.
+type FullError struct {
+	Name   string
+	By     string
+	Opened int
+}
+
+func (e *FullError) Error() string {
+	return fmt.Sprintf("fence %.40q: %s has opened %d fences already", e.Name, e.By, e.Opened)
 }
 
 // Stuck reports an open fence that cannot end, because a member that has ended is not in it: of
@@ -55,14 +76,22 @@ func (f *Fences) Stuck(ended []int) (name string, member int, stuck bool) {
 // Add adds values by member. The fence ends when all members have one: Add then returns all values,
 // and the name may be used again. The values are kept, not copied.
 func (f *Fences) Add(name string, values map[int][]byte) (all map[int][]byte, err error) {
+	first := slices.Min(append(slices.Collect(maps.Keys(values)), math.MaxInt))
+	return f.AddBy("rank "+strconv.Itoa(first), name, values)
+}
+
+// AddBy is Add for values that somebody brings. They may open as many fences as they leave for
+// others: a hostile host would fail the others otherwise.
+func (f *Fences) AddBy(by, name string, values map[int][]byte) (all map[int][]byte, err error) {
 	size, err := sizeOf(name, values)
 	if err != nil {
 		return nil, err
 	}
 	got := f.open[name]
-	if got == nil {
-		if len(f.open) >= maxOpen {
-			return nil, fmt.Errorf("fence %.40q: %d fences are open already", name, maxOpen)
+	opens := got == nil
+	if opens {
+		if f.opened[by] >= maxOpen-len(f.open) {
+			return nil, &FullError{name, by, f.opened[by]}
 		}
 		got = map[int][]byte{}
 	}
@@ -76,6 +105,10 @@ func (f *Fences) Add(name string, values map[int][]byte) (all map[int][]byte, er
 	}
 	f.bytes += size
 	f.open[name] = got
+	if opens {
+		f.opener[name] = by
+		f.opened[by]++
+	}
 	for member, value := range values {
 		got[member] = value
 	}
@@ -83,6 +116,8 @@ func (f *Fences) Add(name string, values map[int][]byte) (all map[int][]byte, er
 		return nil, nil
 	}
 	delete(f.open, name)
+	f.opened[f.opener[name]]--
+	delete(f.opener, name)
 	size, _ = sizeOf(name, got)
 	f.bytes -= size
 	return got, nil
@@ -92,6 +127,9 @@ func (f *Fences) Add(name string, values map[int][]byte) (all map[int][]byte, er
 func sizeOf(name string, values map[int][]byte) (size int, err error) {
 	if len(name) > MaxKey {
 		return 0, fmt.Errorf("fence %.40q: a name of %d bytes, at most %d allowed", name, len(name), MaxKey)
+	}
+	if len(values) == 0 {
+		return 0, fmt.Errorf("fence %.40q: no rank brings a value", name)
 	}
 	for member, value := range values {
 		if len(value) > MaxFence {

@@ -2,6 +2,7 @@ package kv
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -51,15 +52,25 @@ func TestStoreForgetsWaits(t *testing.T) {
 
 func TestGatherIsBounded(t *testing.T) {
 	g := NewFences(2)
-	for i := range maxOpen {
+	for i := range maxOpen / 2 {
 		must.Get(g.Add(fmt.Sprint(i), map[int][]byte{0: nil}))(t)
 	}
-	check.Error(g.Add("one more", map[int][]byte{0: nil})).Any(t, "no bound on open fences")
+	var full *FullError
+	_, err := g.Add("one more", map[int][]byte{0: nil})
+	check.That(t, errors.As(err, &full) && full.By == "rank 0", "no bound on open fences: %v", err)
+	for i := range maxOpen / 4 { // member 1 is not failed for member 0
+		must.Get(g.Add(fmt.Sprint("other", i), map[int][]byte{1: nil}))(t)
+	}
+	_, err = g.Add("one more", map[int][]byte{1: nil})
+	check.That(t, errors.As(err, &full) && full.By == "rank 1", "no bound on open fences: %v", err)
+	must.Get(g.Add("0", map[int][]byte{1: nil}))(t) // complete
+	must.Get(g.Add("0", map[int][]byte{1: nil}))(t)
+	check.Error(g.Add("nobody", nil)).Any(t, "a fence without a rank")
 	g = NewFences(2)
 	check.Error(g.Add("a", map[int][]byte{0: make([]byte, MaxFence+1)})).Any(t, "no bound on a value")
 	check.Error(g.Add(strings.Repeat("n", MaxKey+1), nil)).Any(t, "no bound on a name")
 	value := make([]byte, MaxFence)
-	var err error
+	err = nil
 	n := 0
 	for ; err == nil && n < maxOpen; n++ {
 		_, err = g.Add(fmt.Sprint(n), map[int][]byte{0: value, 1: nil}) // complete: forgotten
