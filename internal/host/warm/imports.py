@@ -110,6 +110,7 @@ class Imports:
         recorder = Recorder(self.environ)
         os.environ._data = os.environb._data = recorder
         self.opened = set(open_files())
+        self.shared = shared_memory()
         output = os.memfd_create("printed")
         os.dup2(output, 1)
         os.dup2(output, 2)
@@ -156,6 +157,9 @@ class Imports:
         for descriptor, opened in open_files().items():
             if descriptor not in self.opened:
                 raise Unfit("%s has opened %s when it was imported, which forks would share" % (module, opened))
+        if not shared_memory() <= self.shared:
+            raise Unfit("%s has made memory when it was imported, as for a lock of multiprocessing, which forks would share, "
+                        "also those of other jobs" % module)
 
     def check(self, rank):
         """Raises Unfit if a rank would differ from one that is started."""
@@ -219,6 +223,12 @@ def open_files():
         except OSError:
             pass  # the one of the list
     return files
+
+
+def shared_memory():
+    """Returns the memory of this process that its forks would share and can change, by its beginning."""
+    with open("/proc/self/maps", "rb") as maps:
+        return {line.partition(b"-")[0] for line in maps if line.split()[1].endswith(b"s") and b"w" in line.split()[1]}
 
 
 def version(path):

@@ -223,6 +223,8 @@ func TestPreloadRefuses(t *testing.T) {
 		"threads": {"import threading, time\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n",
 			"m has started threads"},
 		"files":   {"file = open('/dev/zero')\n", "m has opened /dev/zero"},
+		"memory":  {"import mmap\nmemory = mmap.mmap(-1, 4096)\n", "m has made memory"},
+		"locks":   {"import multiprocessing\nlock = multiprocessing.Lock()\n", "m has made memory"},
 		"copies":  {"import os\ncopy = os.environ.copy()\n", "m copies the whole environment"},
 		"fails":   {"1 / 0\n", "import m: ZeroDivisionError"},
 		"exits":   {"raise SystemExit\n", "import m: SystemExit"},
