@@ -145,7 +145,7 @@ func (f *Files) open(path string) (*os.File, error) {
 		}
 	}
 	if f.shut[path] {
-		return trust.Append(path)
+		return trust.Extend(path)
 	}
 	return trust.Create(path)
 }

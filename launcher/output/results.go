@@ -25,9 +25,10 @@ type Results struct {
 	parts map[int]*part // key: number of the process
 }
 
-// part is what a process has written.
+// part is what a process has written. Its file is open during a write only: an elastic job, or one
+// that spawns ranks, may have more processes than gorun can have descriptors.
 type part struct {
-	file  *os.File // nil: it could not be created
+	made  bool // the file exists
 	bytes int64
 	err   error // why the result is lost, or nil
 }
@@ -58,17 +59,33 @@ func (r *Results) write(process int, data []byte) {
 	p := r.parts[process]
 	if p == nil {
 		p = &part{}
-		p.file, p.err = trust.Create(r.unnamed(process))
 		r.parts[process] = p
 	}
 	p.bytes += int64(len(data))
+	path := r.unnamed(process)
 	switch {
 	case p.err != nil:
 	case p.bytes > r.limit:
-		p.err = cmp.Or(p.file.Truncate(0), fmt.Errorf("it has more than %d bytes; raise --result-limit", r.limit))
+		p.err = fmt.Errorf("it has more than %d bytes; raise --result-limit", r.limit)
+		if p.made {
+			p.err = cmp.Or(trust.WriteFile(path, nil), p.err) // its bytes are of no use
+		}
+	case !p.made:
+		p.err = p.add(trust.Create, path, data)
 	default:
-		_, p.err = p.file.Write(data)
+		p.err = p.add(trust.Extend, path, data)
 	}
+}
+
+// add writes data to the file that open opens.
+func (p *part) add(open func(string) (*os.File, error), path string, data []byte) error {
+	file, err := open(path)
+	if err != nil {
+		return err
+	}
+	p.made = true
+	_, err = file.Write(data)
+	return errors.Join(err, file.Close())
 }
 
 // unnamed returns the path of a process's result until the job ends.
@@ -82,11 +99,6 @@ func (r *Results) unnamed(process int) string {
 func (r *Results) Close(processes []int) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, p := range r.parts {
-		if p.file != nil {
-			p.err = cmp.Or(p.err, p.file.Close())
-		}
-	}
 	var errs []error
 	for rank, process := range processes {
 		if err := r.name(process, filepath.Join(r.dir, rankFolder(rank, len(processes)))); err != nil {
@@ -97,7 +109,7 @@ func (r *Results) Close(processes []int) error {
 		}
 	}
 	for process, p := range r.parts {
-		if p.file != nil && (p.err != nil || !slices.Contains(processes, process)) {
+		if p.made && (p.err != nil || !slices.Contains(processes, process)) {
 			errs = append(errs, trust.Remove(r.unnamed(process)))
 		}
 	}

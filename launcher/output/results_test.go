@@ -61,3 +61,25 @@ func TestResultsAreKeptThroughNoLinkOfOthers(t *testing.T) {
 	check.Error(r.Close([]int{0})).Any(t)
 	expectFiles(t, old, map[string]string{"rank.0/result": "old", ".process.1": "old"})
 }
+
+// A job may have more processes than gorun can have descriptors. Another user's file in the place
+// of one that gorun has begun gets nothing.
+func TestResultsKeepNoFileOpen(t *testing.T) {
+	const stranger = 65533
+	lab.NeedRoot(t)
+	dir := t.TempDir()
+	r := must.Get(OpenResults(dir, 100))(t)
+	open := func() int { return len(must.Get(os.ReadDir("/proc/self/fd"))(t)) }
+	before := open()
+	for _, text := range []string{"first ", "second"} {
+		for process := range 100 {
+			r.write(process, []byte(text))
+		}
+	}
+	check.That(t, open() < before+50, "%d files are open, %d before", open(), before)
+	theirs := filepath.Join(dir, ".process.1")
+	must.OK(t, errors.Join(os.Remove(theirs), os.WriteFile(theirs, nil, 0o666), os.Chown(theirs, stranger, stranger)))
+	r.write(1, []byte(" and a secret"))
+	check.Error(r.Close([]int{7, 1})).Says(t, "the result of rank 1 is lost")
+	expectFiles(t, dir, map[string]string{"rank.0/result": "first second"})
+}

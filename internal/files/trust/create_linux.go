@@ -18,7 +18,12 @@ import (
 // Create opens the file at path for writing, and empties it. A new file is accessible to this user
 // only. Create follows only links of this user and root. It refuses, with an *Error, an existing
 // file of another user, and one with a second name, which another user may have given it.
-func Create(path string) (*os.File, error) {
+func Create(path string) (*os.File, error) { return openOwn(path, unix.O_TRUNC) }
+
+// Extend is Create, but for the bytes that a file has: it keeps them and writes behind them.
+func Extend(path string) (*os.File, error) { return openOwn(path, unix.O_APPEND) }
+
+func openOwn(path string, flags int) (*os.File, error) {
 	dir, name, err := locate(path)
 	if err != nil {
 		return nil, asPathError("open", path, err)
@@ -29,9 +34,9 @@ func Create(path string) (*os.File, error) {
 	case perr != nil:
 		err = perr
 	case inProc: // the kernel's link to an open descriptor, behind /dev/stdout
-		file, err = openAt(dir, name, unix.O_WRONLY|unix.O_TRUNC, path)
+		file, err = openAt(dir, name, unix.O_WRONLY|flags, path)
 	default:
-		file, err = createAt(dir, name, path)
+		file, err = createAt(dir, name, flags, path)
 	}
 	return file, asPathError("open", path, err)
 }
@@ -250,8 +255,8 @@ func words(path string) []string {
 }
 
 // createAt opens or creates the file, which is no link.
-func createAt(dir int, name, path string) (*os.File, error) {
-	file, err := openAt(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, path)
+func createAt(dir int, name string, flags int, path string) (*os.File, error) {
+	file, err := openAt(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|flags, path)
 	if err == nil || !errors.Is(err, fs.ErrExist) {
 		return file, err
 	}
@@ -266,7 +271,7 @@ func createAt(dir int, name, path string) (*os.File, error) {
 		return nil, err
 	}
 	link := "/proc/self/fd/" + strconv.Itoa(int(found.Fd()))
-	return openFile(unix.AT_FDCWD, link, unix.O_WRONLY|unix.O_TRUNC, path)
+	return openFile(unix.AT_FDCWD, link, unix.O_WRONLY|flags, path)
 }
 
 // overwritableAt is overwritable for a file that is not open.

@@ -14,6 +14,11 @@ func Create(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY|syscall.O_NOFOLLOW, 0o600)
 }
 
+// Extend is Create, but for the bytes that a file has: it keeps them and writes behind them.
+func Extend(path string) (*os.File, error) {
+	return os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY|syscall.O_NOFOLLOW, 0o600)
+}
+
 // Append opens the file at path, which others may share, for reading and appending. A new file is
 // accessible to this user only. It follows no link at the end of the path.
 func Append(path string) (*os.File, error) {
