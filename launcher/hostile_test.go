@@ -370,6 +370,32 @@ func TestHostileHostLeavesRoomInTheStore(t *testing.T) {
 		strings.Contains(r.Cause.String(), "the job's store is full for this host"), "%v, %.300v", err, r.Cause)
 }
 
+// A host that asks another without end uses up what it may hold in the job's store itself, and not
+// what the host that answers may.
+func TestQuestionsUseUpNoOthersShare(t *testing.T) {
+	const all = 140 // answers of 1 MiB: more than a host may hold
+	hostile := func(a *fake.Agent) error {
+		var err error
+		for n := 1; n <= all && err == nil; n++ {
+			err = a.Out.SendMessage(wire.TypePut, wire.Put{Key: kv.QuestionKey(0, 1, n), Value: []byte("0 0 ")})
+		}
+		return errors.Join(err, succeed(a))
+	}
+	good := func(a *fake.Agent) error {
+		err := a.Out.SendMessage(wire.TypeGet, wire.Get{ID: 1, Key: kv.QuestionKey(0, 1, all), Wait: time.Minute})
+		if err == nil {
+			_, err = a.Expect(wire.TypeValue)
+		}
+		value := make([]byte, kv.MaxValue)
+		for n := 1; n <= all && err == nil; n++ {
+			err = a.Out.SendMessage(wire.TypePut, wire.Put{Key: kv.AnswerKey(0, 1, n), Value: value})
+		}
+		return errors.Join(err, succeed(a))
+	}
+	r, err := runOn(t, []*fake.Machine{serving(good), serving(hostile)}, nil)
+	check.That(t, err == nil && r.Cause == nil, "%v, %.300v", err, r.Cause)
+}
+
 // What a host wants the user to know is shown as its words, in one line, and not as gorun's.
 func TestNotesNameTheirHosts(t *testing.T) {
 	said := func(a *fake.Agent) error {

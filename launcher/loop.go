@@ -323,7 +323,7 @@ func (l *loop) frame(s *session.Session, f wire.Frame) error {
 			return err
 		})
 	case wire.TypePut:
-		return wire.Handle(f, func(p wire.Put) error { return l.store.Put(s.Host.Name, p.Key, p.Value) })
+		return wire.Handle(f, func(p wire.Put) error { return s.Put(l.store, p) })
 	case wire.TypeGet:
 		return wire.Handle(f, func(g wire.Get) error { return s.Get(l.life, l.store, g) })
 	case wire.TypeTell:

@@ -260,6 +260,11 @@ func (e *RefusedError) ExitCode() int { return e.Code }
 // Hint returns what to change; it may be empty.
 func (e *RefusedError) Hint() string { return e.Remedy }
 
+// Put puts a value of the session's host into the store.
+func (s *Session) Put(store *kv.Store, p wire.Put) error {
+	return store.PutBy(kv.Host{Name: s.Host.Name, Index: s.Index}, p.Key, p.Value)
+}
+
 // Get answers the session's request when the key is in the store or the wait is over, or ctx ends
 // with the job.
 func (s *Session) Get(ctx context.Context, store *kv.Store, g wire.Get) error {
@@ -275,7 +280,11 @@ func (s *Session) Get(ctx context.Context, store *kv.Store, g wire.Get) error {
 		defer cancel()
 		store.Get(ctx, g.Key)
 		cancel()
-		s.Out.answer(g.ID, func() ([]byte, bool) { return store.Get(ctx, g.Key) })
+		s.Out.answer(g.ID, func() ([]byte, bool) {
+			value, found := store.Get(ctx, g.Key)
+			store.Got(s.Index, g.Key)
+			return value, found
+		})
 	}()
 	return nil
 }

@@ -94,9 +94,6 @@ func (s *Server) meet(name string, g group, data []byte) (joined []byte, _ statu
 // of hosts: few programs ask at all. So a host looks for questions of each other host only when one
 // of them has said that there will be some.
 func askedKey(host int) string { return "pmix/asked/" + strconv.Itoa(host) }
-func pairKey(what string, of, by, n int) string {
-	return "pmix/" + what + "/" + strconv.Itoa(of) + "/" + strconv.Itoa(by) + "/" + strconv.Itoa(n)
-}
 
 // await waits for a value of the store. It fails with the store, or when the server closes.
 func (s *Server) await(key string) ([]byte, error) {
@@ -116,14 +113,14 @@ func (s *Server) fetch(world, rank int, item string) ([]byte, status) {
 	s.asked[of]++
 	n := s.asked[of]
 	s.mu.Unlock()
-	err := s.opts.Store.Put(pairKey("question", of, by, n), fmt.Appendf(nil, "%d %d %s", world, rank, item))
+	err := s.opts.Store.Put(kv.QuestionKey(of, by, n), fmt.Appendf(nil, "%d %d %s", world, rank, item))
 	if err == nil {
 		err = s.opts.Store.Put(askedKey(of), []byte{1})
 	}
 	if err != nil {
 		return nil, broken
 	}
-	data, err := s.await(pairKey("answer", of, by, n))
+	data, err := s.await(kv.AnswerKey(of, by, n))
 	switch {
 	case err != nil:
 		return nil, broken
@@ -157,7 +154,7 @@ func (s *Server) answerHost(by int) {
 		case <-s.ctx.Done():
 			return
 		}
-		question, err := s.await(pairKey("question", s.layout.Host, by, n))
+		question, err := s.await(kv.QuestionKey(s.layout.Host, by, n))
 		if err != nil {
 			return
 		}
@@ -173,7 +170,7 @@ func (s *Server) answerHost(by int) {
 		s.mu.Lock()
 		s.wants++
 		id := s.wants
-		s.promised[id] = promise{pairKey("answer", s.layout.Host, by, n), asked}
+		s.promised[id] = promise{kv.AnswerKey(s.layout.Host, by, n), asked}
 		s.mu.Unlock()
 		f := newFrame(want)
 		f.number(id)
@@ -187,13 +184,13 @@ func (s *Server) answerHost(by int) {
 }
 
 // deliver puts the data of a rank into the store, where the host that asked waits. Without data it
-// gets an empty answer.
+// gets an empty answer. What a rank has committed may be more than a value of the store.
 func (s *Server) deliver(id int, good bool, data []byte) {
 	s.mu.Lock()
 	p, known := s.promised[id]
 	delete(s.promised, id)
 	s.mu.Unlock()
-	if !good {
+	if !good || len(data) > kv.MaxValue { // the launcher fails a host that puts more
 		data = nil
 	}
 	if known {

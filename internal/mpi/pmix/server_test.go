@@ -201,8 +201,12 @@ func TestFetch(t *testing.T) {
 		s, got := helpers[0].answered(9 + n)
 		check.That(t, s == tt.want && got == tt.data, "status %d, %q", s, got)
 	}
+	helpers[0].send(fetch, []int{12, 0, 3}, "")
+	helpers[1].send(held, []int{helpers[1].next(want).number(), 0}, strings.Repeat("x", kv.MaxValue+1))
+	s, _ := helpers[0].answered(12)
+	check.Equal(t, s, notFound, "more than the store takes: status")
 	helpers[0].send(fetch, []int{10, 0, 4}, "")
-	s, _ := helpers[0].answered(10)
+	s, _ = helpers[0].answered(10)
 	check.Equal(t, s, notFound, "a rank that there is not: status")
 }
 
@@ -212,7 +216,7 @@ func TestQuestionsOfAHostAreBounded(t *testing.T) {
 	helpers := pair(t)
 	store := helpers[0].server.opts.Store
 	for n := 1; n <= 2*maxAsked; n++ {
-		must.OK(t, store.Put(pairKey("question", 1, 0, n), []byte("0 3 never")))
+		must.OK(t, store.Put(kv.QuestionKey(1, 0, n), []byte("0 3 never")))
 	}
 	must.OK(t, store.Put(askedKey(1), []byte{1}))
 	last := 0

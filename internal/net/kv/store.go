@@ -51,9 +51,8 @@ func NewStore() *Store {
 // host may hold as much as it leaves free: a hostile one could fill the store otherwise, and
 // others would fail.
 func (s *Store) Put(by, key string, value []byte) error {
-	if len(key) > MaxKey || len(value) > MaxValue {
-		return fmt.Errorf("put %.40q: key of %d bytes and value of %d, at most %d and %d allowed", key, len(key),
-			len(value), MaxKey, MaxValue)
+	if err := checkSize(key, value); err != nil {
+		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,14 +73,28 @@ func (s *Store) Put(by, key string, value []byte) error {
 			len(s.values), s.bytes)
 	}
 	s.drop(key)
-	s.values[key] = entry{by, value}
+	s.set(key, entry{by, value})
+	return nil
+}
+
+func checkSize(key string, value []byte) error {
+	if len(key) > MaxKey || len(value) > MaxValue {
+		return fmt.Errorf("put %.40q: key of %d bytes and value of %d, at most %d and %d allowed", key, len(key),
+			len(value), MaxKey, MaxValue)
+	}
+	return nil
+}
+
+// set stores a key that is not there, and wakes who waits for it.
+func (s *Store) set(key string, e entry) {
+	cost := costOf(key, e.value)
+	s.values[key] = e
 	s.bytes += cost
-	s.held[by] += cost
+	s.held[e.by] += cost
 	if w := s.waits[key]; w != nil {
 		close(w.put)
 		delete(s.waits, key)
 	}
-	return nil
 }
 
 // Get returns the value under key. If there is none yet it waits for one until

@@ -32,6 +32,36 @@ func TestStoreIsBounded(t *testing.T) {
 	check.That(t, NewStore().Put("big", strings.Repeat("k", MaxKey+1), nil) != nil, "no bound on keys")
 }
 
+// Hosts ask and answer in their own name. An answer counts against the host that has asked, until
+// it has got it, and is empty when that host holds too much.
+func TestAnswersCountAgainstWhoAsks(t *testing.T) {
+	s := NewStore()
+	good := Host{"good", 0}
+	asks := Host{"asks", 1}
+	value := make([]byte, MaxValue)
+	for n := range 100 {
+		must.OK(t, s.PutBy(asks, QuestionKey(0, 1, n), nil))
+		must.OK(t, s.PutBy(good, AnswerKey(0, 1, n), value))
+	}
+	check.That(t, s.held["good"] == 0 && s.held["asks"] > 80<<20 && s.held["asks"] <= 86<<20, "they hold %v", s.held)
+	last, found := s.Get(t.Context(), AnswerKey(0, 1, 99))
+	check.That(t, found && len(last) == 0, "the last answer has %d bytes", len(last))
+	check.OK(t, s.PutBy(asks, "own", value), "of the half that is left")
+	for n := range 100 {
+		s.Got(0, AnswerKey(0, 1, n)) // which has not asked
+		s.Got(1, AnswerKey(0, 1, n))
+	}
+	s.Got(1, "own")
+	check.Equal(t, s.held["asks"], costOf("own", value), "the host that has got its answers holds")
+	check.OK(t, s.PutBy(good, AnswerKey(0, 1, 100), value), "to no question")
+	check.That(t, s.held["good"] == 0 && len(s.values) == 1, "it is kept")
+	for _, key := range []string{QuestionKey(0, 2, 1), AnswerKey(0, 2, 1), questions + "0/1", answers + "x/1/1",
+		questions, answers + "1/1/1/1", questions + "0/x/1"} {
+		check.Error(s.PutBy(asks, key, nil)).Says(t, "of another host", key)
+	}
+	check.Error(s.PutBy(good, AnswerKey(0, 1, 1), make([]byte, MaxValue+1))).Any(t, "no bound on answers")
+}
+
 // Whoever asks for keys that never come leaves nothing behind.
 func TestStoreForgetsWaits(t *testing.T) {
 	s := NewStore()

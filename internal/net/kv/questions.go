@@ -1,0 +1,92 @@
+package kv
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Hosts of a job ask each other by keys of the store. Only the host that asks puts a question, and
+// only the host that is asked puts the answer.
+const (
+	questions = "pmix/question/"
+	answers   = "pmix/answer/"
+)
+
+// QuestionKey is the key of the n-th question of one host to another, by their indices.
+func QuestionKey(of, by, n int) string { return pairKey(questions, of, by, n) }
+
+// AnswerKey is the key of the answer to a question.
+func AnswerKey(of, by, n int) string { return pairKey(answers, of, by, n) }
+
+func pairKey(prefix string, of, by, n int) string {
+	return fmt.Sprintf("%s%d/%d/%d", prefix, of, by, n)
+}
+
+// pairOf returns the hosts of a key that begins with a prefix; -1 for one that QuestionKey and
+// AnswerKey do not return.
+func pairOf(prefix, key string) (of, by int, begins bool) {
+	rest, begins := strings.CutPrefix(key, prefix)
+	numbers := strings.Split(rest, "/")
+	of, err1 := strconv.Atoi(numbers[0])
+	if !begins || len(numbers) != 3 || err1 != nil {
+		return -1, -1, begins
+	}
+	by, err2 := strconv.Atoi(numbers[1])
+	if err2 != nil {
+		return -1, -1, true
+	}
+	return of, by, true
+}
+
+// Host is a host of a job that uses its store.
+type Host struct {
+	Name  string
+	Index int
+}
+
+// PutBy is Put for a host. An answer takes the place of its question, and counts against the host
+// that has asked: one that asks without end could use up what the others may hold otherwise. It is
+// empty if that host holds too much, and nothing is kept of an answer to no question.
+func (s *Store) PutBy(host Host, key string, value []byte) error {
+	if _, by, is := pairOf(questions, key); is && by != host.Index {
+		return fmt.Errorf("put %.40q: a question of another host", key)
+	}
+	of, _, is := pairOf(answers, key)
+	if !is {
+		return s.Put(host.Name, key, value)
+	}
+	if of != host.Index {
+		return fmt.Errorf("put %.40q: an answer of another host", key)
+	}
+	if err := checkSize(key, value); err != nil {
+		return err
+	}
+	s.answer(questions+strings.TrimPrefix(key, answers), key, value)
+	return nil
+}
+
+func (s *Store) answer(question, key string, value []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	asked, known := s.values[question]
+	if !known {
+		return
+	}
+	s.drop(question)
+	s.drop(key)
+	// Half of what the host may hold is left for what it puts itself: others choose the size.
+	if cost := costOf(key, value); 2*(s.held[asked.by]+cost) > s.limit-s.bytes-cost {
+		value = nil
+	}
+	s.set(key, entry{asked.by, value})
+}
+
+// Got drops an answer that the host that has asked, of this index, has got.
+func (s *Store) Got(host int, key string) {
+	if _, by, is := pairOf(answers, key); is && by == host {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.drop(key)
+	}
+}
