@@ -1,10 +1,14 @@
 package main
 
 import (
+	"bytes"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -24,6 +28,7 @@ func completing(args []string) bool {
 // forCompletion translates a completion request to gorun's own flags, since cobra knows neither -np
 // nor the program that ends the flags. The last of args is the word being typed.
 func forCompletion(args []string, root *cobra.Command) []string {
+	root.SetOut(candidates{root.OutOrStdout()})
 	completeFlags(root)
 	for _, cmd := range root.Commands() {
 		completeFlags(cmd)
@@ -59,6 +64,46 @@ func forCompletion(args []string, root *cobra.Command) []string {
 		}
 	}
 	return slices.Concat(args[:1], []string{"--", "program", ""}) // fall back to files
+}
+
+// candidates passes on the candidates, of which cobra writes one at a time, that are plain words.
+type candidates struct{ to io.Writer }
+
+func (c candidates) Write(line []byte) (int, error) {
+	word, _, _ := strings.Cut(strings.TrimSuffix(string(line), "\n"), "\t")
+	if !isPlainWord(word) {
+		return len(line), nil
+	}
+	return c.to.Write(line)
+}
+
+// isPlainWord reports whether a shell takes a word as it is. bash inserts unquoted what several
+// candidates begin with, and cobra's scripts run the line when they complete its next word. Other
+// users may have given a file any name.
+func isPlainWord(text string) bool {
+	return !strings.ContainsFunc(text, func(r rune) bool {
+		return !unicode.In(r, unicode.L, unicode.M, unicode.N) && !strings.ContainsRune("-_./:,@%+=^", r)
+	})
+}
+
+// fishScript writes cobra's script for fish, which runs the words of a line to complete its next
+// one, as fish gives them: without their quotes. Here they are quoted again, but for ~.
+func fishScript(cmd *cobra.Command, _ []string) error {
+	bare, err := cmd.Flags().GetBool("no-descriptions")
+	if err != nil {
+		return err
+	}
+	var script bytes.Buffer
+	if err := cmd.Root().GenFishCompletion(&script, !bare); err != nil {
+		return err
+	}
+	const words = "(commandline -opc)"
+	const quoted = `(string escape -n -- ` + words + ` | string replace -r '^\\\\~' '~')`
+	if bytes.Count(script.Bytes(), []byte(words)) != 1 {
+		return fmt.Errorf("cobra's script for fish has not one %s", words)
+	}
+	_, err = cmd.OutOrStdout().Write(bytes.ReplaceAll(script.Bytes(), []byte(words), []byte(quoted)))
+	return err
 }
 
 // completeFlags registers the values that flags accept.

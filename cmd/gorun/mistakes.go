@@ -250,6 +250,9 @@ func refuseUnknownShells(root *cobra.Command) {
 		for _, s := range c.Commands() {
 			shells = append(shells, s.Name())
 			s.Args = noArguments
+			if s.Name() == "fish" {
+				s.RunE = fishScript
+			}
 		}
 		c.Args = cobra.ArbitraryArgs
 		c.RunE = func(cmd *cobra.Command, args []string) error {

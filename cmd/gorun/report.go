@@ -78,7 +78,7 @@ func completeRecords(_ *cobra.Command, _ []string, typed string) (names []cobra.
 	in, begins := filepath.Split(typed)
 	entries, _ := os.ReadDir(cmp.Or(in, "."))
 	for _, e := range entries {
-		if !strings.HasPrefix(e.Name(), begins) {
+		if !strings.HasPrefix(e.Name(), begins) || !isPlainWord(in+e.Name()) {
 			continue
 		}
 		if record.In(filepath.Join(in, e.Name())) {
