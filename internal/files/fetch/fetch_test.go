@@ -249,6 +249,20 @@ func TestReplacedFileIsNotCopied(t *testing.T) {
 	check.That(t, err != nil && strings.Contains(err.Error(), "was replaced"), "%v", err)
 }
 
+// Nor does what is in another folder come by the name and the mode of one that was listed.
+func TestReplacedFolderIsNotRead(t *testing.T) {
+	w := newWorld(t)
+	w.put("shared/d/log", "for all", 0o644)
+	w.put("private/log", "for this user", 0o644)
+	d := filepath.Join(w.home, "shared/d")
+	listed := must.Get(os.Lstat(d))(t)
+	must.OK(t, errors.Join(os.RemoveAll(d), os.Symlink("../private", d)))
+	f := &finder{at: map[string]string{}}
+	err := f.walk(w.home, "shared/d", listed)
+	check.That(t, err != nil && strings.Contains(err.Error(), "was replaced") && len(f.Entries) == 0, "%v, %v", err,
+		f.Entries)
+}
+
 func TestFolderOthersMayWriteIsRefused(t *testing.T) {
 	w := newWorld(t)
 	must.OK(t, os.MkdirAll(w.dir, 0o755))

@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -135,7 +136,7 @@ func (f *finder) match(dir, name string) error {
 		}
 		info, err := os.Stat(filepath.Join(dir, name[:i]))
 		if err == nil {
-			err = f.add(dir, name[:i], info)
+			err = f.add(dir, name[:i], item{FileInfo: info})
 		}
 		if err != nil {
 			return err
@@ -147,31 +148,31 @@ func (f *finder) match(dir, name string) error {
 		return err
 	}
 	if name != "." {
-		err = f.add(dir, name, info)
+		err = f.add(dir, name, item{FileInfo: info})
 	}
 	if err != nil || !info.IsDir() {
 		return err
 	}
-	return f.walk(dir, name)
+	return f.walk(dir, name, info)
 }
 
-// walk adds what is in a folder.
-func (f *finder) walk(dir, name string) error {
-	entries, err := os.ReadDir(filepath.Join(dir, name))
+// item is what is in a folder.
+type item struct {
+	fs.FileInfo
+	target string // of a link
+}
+
+// walk adds what is in a folder that was listed.
+func (f *finder) walk(dir, name string, listed fs.FileInfo) error {
+	all, err := read(filepath.Join(dir, name), listed)
 	if err != nil {
 		return err
 	}
-	for _, e := range entries {
-		rel := filepath.Join(name, e.Name())
-		info, err := e.Info()
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // removed since
-		}
-		if err == nil {
-			err = f.add(dir, rel, info)
-		}
+	for _, info := range all {
+		rel := filepath.Join(name, info.Name())
+		err := f.add(dir, rel, info)
 		if err == nil && info.IsDir() {
-			err = f.walk(dir, rel)
+			err = f.walk(dir, rel, info)
 		}
 		if err != nil {
 			return err
@@ -180,8 +181,50 @@ func (f *finder) walk(dir, name string) error {
 	return nil
 }
 
+// read returns what is in the folder that was listed at a path. Another user may have put a link in
+// its place, to a folder that only this user may enter, so that nothing is found by its path.
+func read(path string, listed fs.FileInfo) (all []item, err error) {
+	folder, err := os.OpenRoot(path)
+	if err != nil {
+		return nil, err
+	}
+	defer folder.Close()
+	top, err := folder.Open(".")
+	if err != nil {
+		return nil, err
+	}
+	defer top.Close()
+	if info, err := top.Stat(); err != nil || placeOf(path, info) != placeOf(path, listed) {
+		return nil, cmp.Or(err, replaced(path))
+	}
+	names, err := top.Readdirnames(-1)
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		info, err := folder.Lstat(name)
+		one := item{FileInfo: info}
+		if err == nil && info.Mode()&fs.ModeSymlink != 0 {
+			one.target, err = folder.Readlink(name)
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // removed since
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+	}
+	return all, nil
+}
+
+func replaced(path string) error {
+	return fmt.Errorf("%s was replaced while it was copied: copy again", path)
+}
+
 // add adds one entry, unless it is there already or cannot be copied.
-func (f *finder) add(dir, rel string, info fs.FileInfo) error {
+func (f *finder) add(dir, rel string, info item) error {
 	at := filepath.Join(dir, rel)
 	e := workdir.EntryOf(rel, info)
 	other, twice := f.at[rel]
@@ -194,13 +237,9 @@ func (f *finder) add(dir, rel string, info fs.FileInfo) error {
 		f.leave("%s is left out: it is no file, folder or link", at)
 		return nil
 	case e.Kind == workdir.Link:
-		target, err := os.Readlink(at)
-		if err != nil {
-			return err
-		}
-		short := relative(dir, at, target)
+		short := relative(dir, at, info.target)
 		if e.Target = workdir.Name(short); !inside(rel, short) {
-			f.leave("%s is left out: it is a link to %s, outside what is copied", at, target)
+			f.leave("%s is left out: it is a link to %s, outside what is copied", at, info.target)
 			return nil
 		}
 	}

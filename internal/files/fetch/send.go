@@ -81,7 +81,7 @@ func (s source) open() (*relay.Source, error) {
 	}
 	info, err := file.Stat()
 	if err == nil && placeOf(s.path, info) != s.place {
-		err = fmt.Errorf("%s was replaced while it was copied: copy again", s.path)
+		err = replaced(s.path)
 	}
 	if err != nil {
 		return nil, errors.Join(err, file.Close())
