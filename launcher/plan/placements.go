@@ -26,6 +26,7 @@ type host struct {
 	Host
 	own   map[int]bool // running ranks of the job
 	given int          // how many numbers were given out
+	opens int          // how many worlds its ranks have spawned
 	runs  map[int]bool // running spawned ranks
 	left  bool         // whether the host takes no more ranks
 }
@@ -65,6 +66,10 @@ func (b *Placements) Open(by int, r wire.SpawnRequest) (wire.World, error) {
 	if b.hosts[by].Spawn.Most == 0 {
 		return w, errors.New("this job may spawn none (--max-spawn)")
 	}
+	if h := b.hosts[by]; h.opens >= max(maxWorlds, h.Spawn.Most) {
+		return w, fmt.Errorf("ranks of %s have spawned others %d times in this job, and may not more often", h.Name,
+			h.opens)
+	}
 	more := make([]int, len(b.hosts)) // ranks of this request on each host
 	for _, p := range r.Programs {
 		if len(p.Argv) == 0 || p.Ranks < 1 || p.Ranks > maxRanks-len(w.HostOf) {
@@ -94,6 +99,7 @@ func (b *Placements) Open(by int, r wire.SpawnRequest) (wire.World, error) {
 		w.Numbers = append(w.Numbers, number)
 	}
 	b.last++
+	b.hosts[by].opens++
 	return w, nil
 }
 

@@ -58,6 +58,20 @@ func TestHostsSpawnForThemselves(t *testing.T) {
 		"they may run on a, and MPI_Info names b; with --max-spawn N they may on all hosts"), "%v, %v", w.HostOf, err)
 }
 
+// The agents of all hosts keep each world until the job ends: a hostile host could fill their memory
+// by ranks that end at once, far below the number of ranks that it may spawn.
+func TestWorldsOfAHostAreBounded(t *testing.T) {
+	b := placementsOf(t, 2)
+	for range maxWorlds {
+		w := must.Get(b.Open(0, request("a", 1)))(t)
+		b.Ended(0, w.Numbers[0])
+	}
+	check.Error(b.Open(0, request("a", 1))).Says(t, "ranks of a have spawned others 4096 times in this job",
+		"without end")
+	_, err := b.Open(1, request("b", 1))
+	check.OK(t, err, "another host's ranks")
+}
+
 func TestNumbersAreAHostsAndNeverUsedAgain(t *testing.T) {
 	b := placementsOf(t, 2)
 	w, err := b.Open(0, request("a", 1, 1))

@@ -10,6 +10,11 @@ import (
 // maxSpawned bounds the ranks that the ranks of one host may spawn during a job.
 const maxSpawned = 1 << 16
 
+// maxWorlds bounds how often the ranks of one host may spawn others during a job, unless more may
+// run at a time. Each time the gorun-pmix of every host keeps some 50 KiB until the job ends: a
+// hostile host could fill their memory.
+const maxWorlds = 1 << 12
+
 // WithIdle returns the plan with the hosts that have no ranks, so that some can be spawned there.
 func (p Plan) WithIdle(hosts []hostfile.Host) Plan {
 	known := map[hostfile.Host]bool{}
