@@ -58,8 +58,8 @@ func TestHostsSpawnForThemselves(t *testing.T) {
 		"they may run on a, and MPI_Info names b; with --max-spawn N they may on all hosts"), "%v, %v", w.HostOf, err)
 }
 
-// The agents of all hosts keep each world until the job ends: a hostile host could fill their memory
-// by ranks that end at once, far below the number of ranks that it may spawn.
+// The agents of all hosts keep each world until the job ends: a hostile host could fill their
+// memory by ranks that end at once.
 func TestWorldsOfAHostAreBounded(t *testing.T) {
 	b := placementsOf(t, 2)
 	for range maxWorlds {

@@ -23,13 +23,50 @@ import (
 // builtHelper returns the path of gorun-pmix below AddressSanitizer and UBSan.
 func builtHelper(t *testing.T) string {
 	t.Helper()
+	return plainHelper(t, "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover")
+}
+
+// plainHelper returns the path of gorun-pmix, compiled with more flags.
+func plainHelper(t *testing.T, flags ...string) string {
+	t.Helper()
 	if exec.Command("pkg-config", "--exists", "pmix").Run() != nil {
 		lab.Skip(t, "needs libpmix-dev")
 	}
 	dir := t.TempDir()
-	flags := []string{"-g", "-fsanitize=address,undefined", "-fno-sanitize-recover"}
 	must.OK(t, lab.BuildPMIx("../../..", dir, flags...))
 	return filepath.Join(dir, "gorun-pmix")
+}
+
+// builtClient returns the path of the program of testdata/client.c.
+func builtClient(t *testing.T) string {
+	t.Helper()
+	client := filepath.Join(t.TempDir(), "client")
+	must.Run(t, exec.Command("sh", "-c", `cc -o "$0" testdata/client.c $(pkg-config --cflags --libs pmix)`, client))
+	return client
+}
+
+// begin describes a job of one rank, and returns the rank's variables.
+func (s *sanitized) begin() []string {
+	s.t.Helper()
+	layout := layoutOf(s.t, 1)
+	must.OK(s.t, layout.frame(layout.byHost()).send(s))
+	context := s.next(environment)
+	context.number()
+	context.number()
+	env := strings.Split(strings.TrimSuffix(string(context.text()), "\x00"), "\x00")
+	s.next(ready)
+	return env
+}
+
+// ask sends the question of another host for what rank 0 commits by a name.
+func (s *sanitized) ask(id int, name string) {
+	s.t.Helper()
+	f := newFrame(want)
+	f.number(id)
+	f.number(0)
+	f.number(0)
+	f.texts(name)
+	must.OK(s.t, f.send(s))
 }
 
 // sanitized is gorun-pmix, of which the test is the agent.
@@ -142,25 +179,13 @@ const pmixString = 3
 // questions of another host do not cost a thread each.
 func TestHelperUnpacksPlainValuesOnly(t *testing.T) {
 	program := builtHelper(t)
-	client := filepath.Join(t.TempDir(), "client")
-	must.Run(t, exec.Command("sh", "-c", `cc -o "$0" testdata/client.c $(pkg-config --cflags --libs pmix)`, client))
+	client := builtClient(t)
 	s := startSanitized(t, program)
-	layout := layoutOf(t, 1)
-	must.OK(t, layout.frame(layout.byHost()).send(s))
-	context := s.next(environment)
-	context.number()
-	context.number()
-	env := strings.Split(strings.TrimSuffix(string(context.text()), "\x00"), "\x00")
-	s.next(ready)
+	env := s.begin()
 
 	const questions = 2000
 	for id := range questions {
-		f := newFrame(want)
-		f.number(id)
-		f.number(0)
-		f.number(0)
-		f.texts("never")
-		must.OK(t, f.send(s))
+		s.ask(id, "never")
 	}
 
 	values := map[string]string{"good": valueOf(pmixString, "ocean"), "empty": "", "garbage": "\xff\xff\xff\xff",
@@ -194,6 +219,34 @@ func TestHelperUnpacksPlainValuesOnly(t *testing.T) {
 	}
 	check.That(t, strings.Contains(out.String(), "good: 0 ocean\n") && len(published) == 3,
 		"%d values are published, %s", len(published), &out)
+	check.Equal(t, s.end(), "")
+}
+
+// However often another host asks for what a rank has committed, the helper keeps no more memory.
+func TestQuestionsTakeNoMemory(t *testing.T) {
+	s := startSanitized(t, plainHelper(t)) // a sanitizer keeps what was freed
+	rank := exec.CommandContext(t.Context(), builtClient(t), "commit")
+	rank.Env = append(os.Environ(), s.begin()...)
+	stay := must.Get(rank.StdinPipe())(t)
+	must.OK(t, rank.Start())
+	s.next(entered)
+	resident := func() int {
+		text := must.Get(os.ReadFile(filepath.Join("/proc", strconv.Itoa(s.cmd.Process.Pid), "statm")))(t)
+		return must.Get(strconv.Atoi(strings.Fields(string(text))[1]))(t) * os.Getpagesize()
+	}
+	before := 0
+	for id := range 600 {
+		if id == 100 {
+			before = resident()
+		}
+		s.ask(id, "big")
+		answer := s.next(held)
+		must.That(t, answer.number() == id && answer.number() == 0 && len(answer.text()) > 100<<10, "answer %d", id)
+	}
+	grown := resident() - before
+	check.That(t, grown < 10<<20, "500 questions for 100 KiB took %d KiB", grown>>10)
+	stay.Close()
+	check.OK(t, rank.Wait())
 	check.Equal(t, s.end(), "")
 }
 

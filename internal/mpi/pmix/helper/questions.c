@@ -31,14 +31,45 @@ static void held(pmix_status_t status, char *data, size_t size, void *call)
 	message_send(&m);
 }
 
+/* known is data that a rank has committed, which stays. */
+struct known {
+	struct known *next;
+	pmix_proc_t proc;
+	char key[];
+};
+
+static struct known *all_known; /* of the thread that waits */
+
+static int is_known(const struct wanted *w)
+{
+	for (const struct known *k = all_known; k; k = k->next)
+		if (strcmp(k->key, w->key) == 0 && memcmp(&k->proc, &w->proc, sizeof k->proc) == 0)
+			return 1;
+	return 0;
+}
+
+/* committed reports whether a rank has committed what is wanted. The library makes a copy of the value for that, which stays: it
+ * is asked for each value once, as another host may request the same one without end. */
 static int committed(const struct wanted *w)
 {
-	pmix_value_t *value = NULL;
+	if (is_known(w))
+		return 1;
+	pmix_value_t *copy = NULL;
 	pmix_info_t here;
 	memset(&here, 0, sizeof here);
 	bool yes = true;
 	pmix.PMIx_Info_load_(&here, PMIX_OPTIONAL, &yes, PMIX_BOOL);
-	return pmix.PMIx_Get_(&w->proc, w->key, &here, 1, &value) == PMIX_SUCCESS; /* value is small and stays */
+	if (pmix.PMIx_Get_(&w->proc, w->key, &here, 1, &copy) != PMIX_SUCCESS)
+		return 0;
+	size_t size = strlen(w->key) + 1;
+	struct known *k = malloc(sizeof *k + size);
+	if (!k)
+		fail("no memory for a name");
+	k->proc = w->proc;
+	memcpy(k->key, w->key, size);
+	k->next = all_known;
+	all_known = k;
+	return 1;
 }
 
 /* ask asks the library for the data, and frees w. */

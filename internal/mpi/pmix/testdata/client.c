@@ -1,4 +1,4 @@
-/* A rank of PMIx: it publishes the name "own" with a value of each type, prints the statuses, and prints what it finds under
+/* A rank of PMIx. With the argument "commit" it commits 100 KiB by the name "big" and stays. Else it publishes the name "own" with a value of each type, prints the statuses, and prints what it finds under
  * each of the names of its arguments. */
 #include <pmix.h>
 #include <stdio.h>
@@ -13,11 +13,24 @@ static void publish(pmix_data_type_t type, const void *value)
 	printf("publish %d: %d\n", type, PMIx_Publish(&info, 1));
 }
 
+static void commit(void)
+{
+	static char bytes[100 << 10];
+	pmix_value_t value = {.type = PMIX_BYTE_OBJECT, .data.bo = {bytes, sizeof bytes}};
+	PMIx_Put(PMIX_GLOBAL, "big", &value);
+	PMIx_Commit();
+	getchar(); /* the end of the test */
+}
+
 int main(int argc, char **argv)
 {
 	pmix_proc_t self;
 	if (PMIx_Init(&self, NULL, 0) != PMIX_SUCCESS)
 		return 2;
+	if (argc == 2 && strcmp(argv[1], "commit") == 0) {
+		commit();
+		return 0;
+	}
 	int64_t number = -7;
 	bool yes = true;
 	publish(PMIX_STRING, "text");
