@@ -85,6 +85,14 @@ func TestHostileAgentIsBlamed(t *testing.T) {
 			}
 			return err
 		}, "h1 has opened 512 fences already"},
+		"fills all fences": {func(a *fake.Agent) error {
+			var err error
+			for i := 0; i < 512 && err == nil; i++ {
+				values := map[int][]byte{2: make([]byte, kv.MaxFence), 3: make([]byte, kv.MaxFence)}
+				err = a.Out.SendMessage(wire.TypeFence, wire.Fence{Name: fmt.Sprint(i), Values: values})
+			}
+			return err
+		}, "h1 has opened 256 fences already, and brought 33554432 bytes to open ones"},
 		"puts a long key": {message(wire.TypePut, wire.Put{Key: strings.Repeat("k", kv.MaxKey+1)}),
 			"key of 1025 bytes"},
 		"puts a large value": {message(wire.TypePut, wire.Put{Key: "k", Value: make([]byte, kv.MaxValue+1)}),

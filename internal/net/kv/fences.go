@@ -21,9 +21,11 @@ const (
 type Fences struct {
 	want   int
 	open   map[string]map[int][]byte
-	opener map[string]string // who began each of open
-	opened map[string]int    // number of open by opener
-	bytes  int               // bytes of the values in open
+	opener map[string]string         // who began each of open
+	opened map[string]int            // number of open by opener
+	shares map[string]map[string]int // bytes of the values in each of open, by who has brought them
+	held   map[string]int            // bytes of the values in open, by who has brought them
+	bytes  int                       // bytes of the values in open
 }
 
 // NewFences returns fences of want members each.
@@ -33,6 +35,8 @@ func NewFences(want int) *Fences {
 		open:   map[string]map[int][]byte{},
 		opener: map[string]string{},
 		opened: map[string]int{},
+		shares: map[string]map[string]int{},
+		held:   map[string]int{},
 	}
 }
 
@@ -46,15 +50,16 @@ func (e *DuplicateError) Error() string {
 	return fmt.Sprintf("fence %q: rank %d came twice", e.Name, e.Member)
 }
 
-// FullError reports that somebody may open no further fence.
+// FullError reports that somebody has taken too much of what all have for open fences.
 type FullError struct {
-	Name   string
-	By     string
-	Opened int
+	Name          string
+	By            string
+	Opened, Bytes int
 }
 
 func (e *FullError) Error() string {
-	return fmt.Sprintf("fence %.40q: %s has opened %d fences already", e.Name, e.By, e.Opened)
+	return fmt.Sprintf("fence %.40q: %s has opened %d fences already, and brought %d bytes to open ones", e.Name, e.By,
+		e.Opened, e.Bytes)
 }
 
 // Stuck reports an open fence that cannot end, because a member that has ended is not in it: of
@@ -80,8 +85,8 @@ func (f *Fences) Add(name string, values map[int][]byte) (all map[int][]byte, er
 	return f.AddBy("rank "+strconv.Itoa(first), name, values)
 }
 
-// AddBy is Add for values that somebody brings. They may open as many fences as they leave for
-// others: a hostile host would fail the others otherwise.
+// AddBy is Add for values that somebody brings. They may open as many fences, and bring as many
+// bytes, as they leave for others: a hostile host would fail the others otherwise.
 func (f *Fences) AddBy(by, name string, values map[int][]byte) (all map[int][]byte, err error) {
 	size, err := sizeOf(name, values)
 	if err != nil {
@@ -89,10 +94,11 @@ func (f *Fences) AddBy(by, name string, values map[int][]byte) (all map[int][]by
 	}
 	got := f.open[name]
 	opens := got == nil
+	full := f.held[by]+size > maxFenceBytes-f.bytes-size
+	if full || opens && f.opened[by] >= maxOpen-len(f.open) {
+		return nil, &FullError{name, by, f.opened[by], f.held[by]}
+	}
 	if opens {
-		if f.opened[by] >= maxOpen-len(f.open) {
-			return nil, &FullError{name, by, f.opened[by]}
-		}
 		got = map[int][]byte{}
 	}
 	for member := range values {
@@ -100,15 +106,15 @@ func (f *Fences) AddBy(by, name string, values map[int][]byte) (all map[int][]by
 			return nil, &DuplicateError{name, member}
 		}
 	}
-	if f.bytes+size > maxFenceBytes {
-		return nil, fmt.Errorf("fence %.40q: the values in open fences are more than %d bytes", name, maxFenceBytes)
-	}
-	f.bytes += size
 	f.open[name] = got
 	if opens {
 		f.opener[name] = by
 		f.opened[by]++
+		f.shares[name] = map[string]int{}
 	}
+	f.bytes += size
+	f.held[by] += size
+	f.shares[name][by] += size
 	for member, value := range values {
 		got[member] = value
 	}
@@ -118,8 +124,11 @@ func (f *Fences) AddBy(by, name string, values map[int][]byte) (all map[int][]by
 	delete(f.open, name)
 	f.opened[f.opener[name]]--
 	delete(f.opener, name)
-	size, _ = sizeOf(name, got)
-	f.bytes -= size
+	for by, size := range f.shares[name] {
+		f.held[by] -= size
+		f.bytes -= size
+	}
+	delete(f.shares, name)
 	return got, nil
 }
 

@@ -114,5 +114,13 @@ func TestGatherIsBounded(t *testing.T) {
 	for n = 0; err == nil && n < maxOpen; n++ {
 		_, err = g.Add(fmt.Sprint(n), big)
 	}
-	check.That(t, err != nil && g.bytes <= maxFenceBytes, "%d bytes in open fences, %v", g.bytes, err)
+	check.That(t, errors.As(err, &full) && full.By == "rank 0" && full.Bytes > 0, "no bound on bytes: %v", err)
+	for n = range 100 { // member 40 is not failed for the others
+		must.Get(g.Add(fmt.Sprint("other", n), map[int][]byte{40: value}))(t)
+	}
+	must.That(t, g.bytes > maxFenceBytes/2 && g.bytes <= maxFenceBytes, "%d bytes in open fences", g.bytes)
+	for n = range full.Opened { // complete: their bytes are free
+		must.Get(g.Add(fmt.Sprint(n), map[int][]byte{40: value}))(t)
+	}
+	check.That(t, g.held["rank 0"] == 0 && g.held["rank 40"] == g.bytes, "after the ends they hold %v", g.held)
 }
