@@ -106,14 +106,15 @@ func (s *Server) await(key string) ([]byte, error) {
 func (s *Server) fetch(world, rank int, item string) ([]byte, status) {
 	of := s.where(world, rank)
 	by := s.layout.Host
-	if of < 0 {
+	question := fmt.Appendf(nil, "%d %d %s", world, rank, item)
+	if of < 0 || len(question) > kv.MaxQuestion {
 		return nil, notFound
 	}
 	s.mu.Lock()
 	s.asked[of]++
 	n := s.asked[of]
 	s.mu.Unlock()
-	err := s.opts.Store.Put(kv.QuestionKey(of, by, n), fmt.Appendf(nil, "%d %d %s", world, rank, item))
+	err := s.opts.Store.Put(kv.QuestionKey(of, by, n), question)
 	if err == nil {
 		err = s.opts.Store.Put(askedKey(of), []byte{1})
 	}

@@ -13,6 +13,9 @@ const (
 	answers   = "pmix/answer/"
 )
 
+// MaxQuestion is the most bytes of a question. The host that is asked keeps some hundreds.
+const MaxQuestion = 1 << 10
+
 // QuestionKey is the key of the n-th question of one host to another, by their indices.
 func QuestionKey(of, by, n int) string { return pairKey(questions, of, by, n) }
 
@@ -49,8 +52,11 @@ type Host struct {
 // that has asked: one that asks without end could use up what the others may hold otherwise. It is
 // empty if that host holds too much, and nothing is kept of an answer to no question.
 func (s *Store) PutBy(host Host, key string, value []byte) error {
-	if _, by, is := pairOf(questions, key); is && by != host.Index {
+	switch _, by, is := pairOf(questions, key); {
+	case is && by != host.Index:
 		return fmt.Errorf("put %.40q: a question of another host", key)
+	case is && len(value) > MaxQuestion:
+		return fmt.Errorf("put %.40q: a question of %d bytes, at most %d allowed", key, len(value), MaxQuestion)
 	}
 	of, _, is := pairOf(answers, key)
 	if !is {

@@ -60,6 +60,7 @@ func TestAnswersCountAgainstWhoAsks(t *testing.T) {
 		check.Error(s.PutBy(asks, key, nil)).Says(t, "of another host", key)
 	}
 	check.Error(s.PutBy(good, AnswerKey(0, 1, 1), make([]byte, MaxValue+1))).Any(t, "no bound on answers")
+	check.Error(s.PutBy(asks, QuestionKey(0, 1, 1), make([]byte, MaxQuestion+1))).Says(t, "a question of 1025 bytes")
 }
 
 // Whoever asks for keys that never come leaves nothing behind.
