@@ -91,9 +91,7 @@ func (s *Server) meet(name string, g group, data []byte) (joined []byte, _ statu
 }
 
 // A host asks another for the data of one of its ranks by keys of the store, numbered for each pair
-// of hosts: few programs ask at all. So a host looks for questions of each other host only when one
-// of them has said that there will be some.
-func askedKey(host int) string { return "pmix/asked/" + strconv.Itoa(host) }
+// of hosts.
 
 // await waits for a value of the store. It fails with the store, or when the server closes.
 func (s *Server) await(key string) ([]byte, error) {
@@ -114,11 +112,7 @@ func (s *Server) fetch(world, rank int, item string) ([]byte, status) {
 	s.asked[of]++
 	n := s.asked[of]
 	s.mu.Unlock()
-	err := s.opts.Store.Put(kv.QuestionKey(of, by, n), question)
-	if err == nil {
-		err = s.opts.Store.Put(askedKey(of), []byte{1})
-	}
-	if err != nil {
+	if err := s.opts.Store.Put(kv.QuestionKey(of, by, n), question); err != nil {
 		return nil, broken
 	}
 	data, err := s.await(kv.AnswerKey(of, by, n))
@@ -134,15 +128,19 @@ func (s *Server) fetch(world, rank int, item string) ([]byte, status) {
 // maxAsked bounds the questions of one host that wait for an answer of this one.
 const maxAsked = 256
 
-// answerHosts answers the other hosts' questions.
+// answerHosts answers the questions of other hosts, from the first one of each: few programs ask at
+// all, and the job may have thousands of hosts.
 func (s *Server) answerHosts() {
-	if _, err := s.await(askedKey(s.layout.Host)); err != nil {
-		return
-	}
-	for by := range s.layout.Hosts {
-		if by != s.layout.Host {
-			s.wg.Go(func() { s.answerHost(by) })
+	for n := range len(s.layout.Hosts) {
+		asker, err := s.await(kv.AskerKey(s.layout.Host, 1+n))
+		if err != nil {
+			return
 		}
+		by, err := strconv.Atoi(string(asker))
+		if err != nil {
+			return
+		}
+		s.wg.Go(func() { s.answerHost(by) })
 	}
 }
 

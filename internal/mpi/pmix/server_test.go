@@ -8,7 +8,9 @@ import (
 	"os"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -129,7 +131,7 @@ func pair(t *testing.T) [2]*helper {
 	for host := range helpers {
 		greeting := newFrame(loaded)
 		greeting.texts("5.0")
-		h := must.Get(startHelper(t, shared, greeting))(t)
+		h := must.Get(startHelper(t, shared.Of(host), greeting))(t)
 		t.Cleanup(func() { h.server.Close(); h.Conn.Close() })
 		begun := make(chan error, 1)
 		go func() {
@@ -221,7 +223,6 @@ func TestQuestionsOfAHostAreBounded(t *testing.T) {
 	for n := 1; n <= 2*maxAsked; n++ {
 		must.OK(t, store.Put(kv.QuestionKey(1, 0, n), []byte("0 3 never")))
 	}
-	must.OK(t, store.Put(askedKey(1), []byte{1}))
 	last := 0
 	for range maxAsked {
 		last = helpers[1].next(want).number()
@@ -234,6 +235,44 @@ func TestQuestionsOfAHostAreBounded(t *testing.T) {
 	helpers[1].send(held, []int{last, 0}, "data")
 	id := helpers[1].next(want).number()
 	check.That(t, id == last+1, "question %d came after %d", id, last)
+}
+
+// counted counts the requests to a store.
+type counted struct {
+	fake.HostStore
+	gets *atomic.Int32
+}
+
+func (c counted) Get(ctx context.Context, key string, wait time.Duration) ([]byte, bool, error) {
+	c.gets.Add(1)
+	return c.HostStore.Get(ctx, key, wait)
+}
+
+// A host waits for the questions of hosts that ask. If all waited for all others because one of
+// them asks, the launcher would have the square of the hosts' number to remember.
+func TestHostsAwaitThoseThatAsk(t *testing.T) {
+	const hosts = 300
+	store := fake.NewStore(hosts)
+	var gets atomic.Int32
+	greeting := newFrame(loaded)
+	greeting.texts("5.0")
+	h := must.Get(startHelper(t, counted{store.Of(0), &gets}, greeting))(t)
+	defer h.Conn.Close()
+	defer h.server.Close()
+	layout := Layout{Job: "j", Folder: "/f", Programs: make([]int, hosts)}
+	for host := range hosts {
+		layout.Hosts = append(layout.Hosts, strconv.Itoa(host))
+		layout.HostOf = append(layout.HostOf, host)
+	}
+	begun := make(chan error, 1)
+	go func() { begun <- h.server.Begin(layout) }()
+	h.next(begin)
+	h.send(environment, []int{0, 0}, "A=1\x00")
+	h.send(ready, nil)
+	must.OK(t, <-begun)
+	must.OK(t, store.Of(7).Put(kv.QuestionKey(0, 7, 1), []byte("0 0 address")))
+	h.next(want)
+	check.That(t, gets.Load() <= 4, "%d keys are awaited because one of %d hosts asks", gets.Load(), hosts)
 }
 
 func TestNames(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 const (
 	questions = "pmix/question/"
 	answers   = "pmix/answer/"
+	askers    = "pmix/asker/"
 )
 
 // MaxQuestion is the most bytes of a question. The host that is asked keeps some hundreds.
@@ -21,6 +22,10 @@ func QuestionKey(of, by, n int) string { return pairKey(questions, of, by, n) }
 
 // AnswerKey is the key of the answer to a question.
 func AnswerKey(of, by, n int) string { return pairKey(answers, of, by, n) }
+
+// AskerKey is the key of the index of the n-th host that has asked another, from 1. So a host waits
+// for the questions of those that have asked, and not of all. Only the store puts it.
+func AskerKey(of, n int) string { return fmt.Sprintf("%s%d/%d", askers, of, n) }
 
 func pairKey(prefix string, of, by, n int) string {
 	return fmt.Sprintf("%s%d/%d/%d", prefix, of, by, n)
@@ -52,14 +57,18 @@ type Host struct {
 // that has asked: one that asks without end could use up what the others may hold otherwise. It is
 // empty if that host holds too much, and nothing is kept of an answer to no question.
 func (s *Store) PutBy(host Host, key string, value []byte) error {
-	switch _, by, is := pairOf(questions, key); {
+	of, by, is := pairOf(questions, key)
+	switch {
+	case strings.HasPrefix(key, askers):
+		return fmt.Errorf("put %.40q: the store's own key", key)
 	case is && by != host.Index:
 		return fmt.Errorf("put %.40q: a question of another host", key)
 	case is && len(value) > MaxQuestion:
 		return fmt.Errorf("put %.40q: a question of %d bytes, at most %d allowed", key, len(value), MaxQuestion)
+	case is:
+		return s.ask(host, of, key, value)
 	}
-	of, _, is := pairOf(answers, key)
-	if !is {
+	if of, _, is = pairOf(answers, key); !is {
 		return s.Put(host.Name, key, value)
 	}
 	if of != host.Index {
@@ -69,6 +78,21 @@ func (s *Store) PutBy(host Host, key string, value []byte) error {
 		return err
 	}
 	s.answer(questions+strings.TrimPrefix(key, answers), key, value)
+	return nil
+}
+
+// ask puts a question, and tells the host that is asked of the first one of another.
+func (s *Store) ask(host Host, of int, key string, value []byte) error {
+	if err := s.Put(host.Name, key, value); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if pair := [2]int{of, host.Index}; !s.asked[pair] {
+		s.asked[pair] = true
+		s.asking[of]++
+		s.set(AskerKey(of, s.asking[of]), entry{host.Name, []byte(strconv.Itoa(host.Index))})
+	}
 	return nil
 }
 

@@ -23,6 +23,8 @@ type Store struct {
 	held   map[string]int   // bytes by who has put them
 	limit  int              // bytes
 	waits  map[string]*wait // waiting requests by absent key
+	asked  map[[2]int]bool  // whether the second host has asked the first one
+	asking map[int]int      // number of hosts that have asked one
 }
 
 // entry is a value, and who has put it.
@@ -44,6 +46,8 @@ func NewStore() *Store {
 		held:   map[string]int{},
 		limit:  maxBytes,
 		waits:  map[string]*wait{},
+		asked:  map[[2]int]bool{},
+		asking: map[int]int{},
 	}
 }
 

@@ -52,15 +52,33 @@ func TestAnswersCountAgainstWhoAsks(t *testing.T) {
 		s.Got(1, AnswerKey(0, 1, n))
 	}
 	s.Got(1, "own")
-	check.Equal(t, s.held["asks"], costOf("own", value), "the host that has got its answers holds")
+	check.Equal(t, s.held["asks"], costOf("own", value)+costOf(AskerKey(0, 1), []byte("1")),
+		"the host that has got its answers holds")
 	check.OK(t, s.PutBy(good, AnswerKey(0, 1, 100), value), "to no question")
-	check.That(t, s.held["good"] == 0 && len(s.values) == 1, "it is kept")
+	check.That(t, s.held["good"] == 0 && len(s.values) == 2, "it is kept")
 	for _, key := range []string{QuestionKey(0, 2, 1), AnswerKey(0, 2, 1), questions + "0/1", answers + "x/1/1",
 		questions, answers + "1/1/1/1", questions + "0/x/1"} {
 		check.Error(s.PutBy(asks, key, nil)).Says(t, "of another host", key)
 	}
 	check.Error(s.PutBy(good, AnswerKey(0, 1, 1), make([]byte, MaxValue+1))).Any(t, "no bound on answers")
 	check.Error(s.PutBy(asks, QuestionKey(0, 1, 1), make([]byte, MaxQuestion+1))).Says(t, "a question of 1025 bytes")
+}
+
+// A host learns which others ask it, each once, and no host says so itself.
+func TestHostsLearnWhoAsks(t *testing.T) {
+	s := NewStore()
+	for _, by := range []int{7, 7, 3, 7} {
+		for n := range 3 {
+			must.OK(t, s.PutBy(Host{"h", by}, QuestionKey(0, by, n), nil))
+		}
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for n, want := range []string{"", "7", "3", ""} {
+		got, _ := s.Get(ended, AskerKey(0, n))
+		check.Equal(t, string(got), want, n)
+	}
+	check.Error(s.PutBy(Host{"h", 3}, AskerKey(0, 3), []byte("3"))).Says(t, "the store's own key")
 }
 
 // Whoever asks for keys that never come leaves nothing behind.

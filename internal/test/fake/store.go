@@ -40,6 +40,20 @@ func (s *Store) Put(key string, value []byte) error {
 	return s.store.Put("host", key, bytes.Clone(value))
 }
 
+// HostStore is the store as one host uses it.
+type HostStore struct {
+	*Store
+	index int
+}
+
+// Of returns the store as a host uses it.
+func (s *Store) Of(host int) HostStore { return HostStore{s, host} }
+
+// Put stores a copy of a value, by the rules of hosts.
+func (s HostStore) Put(key string, value []byte) error {
+	return s.store.PutBy(kv.Host{Name: "host", Index: s.index}, key, bytes.Clone(value))
+}
+
 // Get waits for the key at most wait, and while ctx lasts.
 func (s *Store) Get(ctx context.Context, key string, wait time.Duration) (value []byte, found bool, err error) {
 	within, cancel := context.WithTimeout(ctx, wait)
