@@ -22,9 +22,17 @@ const (
 	closeTimeout = 5 * time.Second
 	// farewellTimeout bounds the wait for what a server sent before it closed the connection.
 	farewellTimeout = time.Second
+	// maxLeft bounds the sessions that are over and that the server has not ended. sshd allows 10
+	// sessions in all (MaxSessions).
+	maxLeft = 64
+	// discardPeriod is short: in a second a server sends enough for some 50 MiB of memory.
+	discardPeriod = 100 * time.Millisecond
 )
 
-var errBroken = errors.New("the server broke the SSH protocol")
+var (
+	errBroken = errors.New("the server broke the SSH protocol")
+	errLeft   = errors.New("the server does not end sessions that are over")
+)
 
 // Client is an authenticated connection to one host. It is safe for concurrent use. Each Run or Put
 // takes one session, of which servers allow few.
@@ -41,6 +49,7 @@ type Client struct {
 
 	sessionTimeout, closeTimeout time.Duration // the constants; shorter in tests
 	reuse                        atomic.Bool   // whether the server may still count an ended session
+	left                         atomic.Int32  // sessions that are over and that the server has not ended
 }
 
 func newClient(t Target, w *wire, conn *xssh.Client) *Client {
@@ -157,6 +166,18 @@ func (c *Client) closeReason() error {
 	return net.ErrClosed
 }
 
+// hold counts a session that is over until the server has ended it too. A server that does not end
+// maxLeft of them loses the connection.
+func (c *Client) hold(ended <-chan struct{}) {
+	if c.left.Add(1) > maxLeft {
+		c.wire.fail(errLeft)
+	}
+	c.work.Go(func() {
+		<-ended
+		c.left.Add(-1)
+	})
+}
+
 // session is a channel on which the server runs a command or subsystem.
 type session struct {
 	client  *Client
@@ -186,13 +207,15 @@ func (c *Client) start(ctx context.Context, request, what string) (*session, err
 		err error
 	}
 	answers := make(chan answer)
+	answered := make(chan struct{})
 	c.work.Go(func() {
 		s, err := c.open(tctx, request, what)
+		close(answered)
 		select {
 		case answers <- answer{s, err}:
 		case <-tctx.Done():
 			if s != nil {
-				s.channel.Close()
+				s.abandon()
 			}
 		}
 	})
@@ -201,6 +224,7 @@ func (c *Client) start(ctx context.Context, request, what string) (*session, err
 		return a.s, a.err
 	case <-tctx.Done():
 	}
+	c.hold(answered)
 	if ctx.Err() != nil {
 		return nil, fmt.Errorf("%s: starting a session: %w", c.target, context.Cause(ctx))
 	}
@@ -230,7 +254,7 @@ func (c *Client) open(ctx context.Context, request, what string) (*session, erro
 		closed:  make(chan struct{}),
 	}
 	c.work.Go(func() { s.listen(requests) })
-	stop := context.AfterFunc(ctx, func() { channel.Close() })
+	stop := context.AfterFunc(ctx, func() { channel.Close() }) // which ends the request
 	payload := xssh.Marshal(struct{ Text string }{what})
 	ok := false
 	err = context.Cause(ctx)
@@ -238,7 +262,7 @@ func (c *Client) open(ctx context.Context, request, what string) (*session, erro
 		ok, err = channel.SendRequest(request, true, payload)
 	}
 	if !stop() || ctx.Err() != nil {
-		channel.Close()
+		s.abandon()
 		return nil, context.Cause(ctx)
 	}
 	if err != nil {
@@ -294,6 +318,46 @@ func (s *session) listen(requests <-chan *xssh.Request) {
 		}
 		if r.WantReply {
 			r.Reply(false, nil)
+		}
+	}
+}
+
+// leave closes the session, and does not wait for the server, which may hold it as long as the
+// command lives.
+func (s *session) leave() {
+	select {
+	case <-s.closed:
+		return
+	default:
+	}
+	s.client.work.Go(func() { s.channel.Close() })
+	s.client.hold(s.closed)
+}
+
+// abandon leaves a session whose streams nobody reads.
+func (s *session) abandon() {
+	for _, from := range []io.Reader{s.channel, s.channel.Stderr()} {
+		s.client.work.Go(func() { s.discard(from) })
+	}
+	s.leave()
+}
+
+// discard takes what the server sends on a stream, until it has closed the session: the SSH library
+// would keep all of it, and of pieces of one byte many times their size. It keeps what comes behind
+// an end of file too, so discard looks again and again.
+func (s *session) discard(from io.Reader) {
+	var piece [512]byte
+	ticker := time.NewTicker(discardPeriod)
+	defer ticker.Stop()
+	for {
+		_, err := from.Read(piece[:])
+		if err == nil {
+			continue
+		}
+		select {
+		case <-ticker.C:
+		case <-s.closed:
+			return
 		}
 	}
 }

@@ -257,6 +257,97 @@ func heap() uint64 {
 	return m.HeapSys
 }
 
+// unclosed returns a client of a server that lets every command run, or at "open" does not answer,
+// and closes no session. over is called when the client has closed one.
+func (h *hostile) unclosed(t *testing.T, at string, over func(r *rawServer)) (client *Client, started <-chan bool) {
+	t.Helper()
+	ours, theirs := connPair(t)
+	runs := make(chan bool, 1) // the client may have failed
+	r := &rawServer{conn: theirs, key: h.key, at: map[string]func(){}}
+	r.at[at] = func() {
+		r.mute = true
+		if at == "exec" {
+			r.send(msgChannelSuccess, word(r.channel))
+		}
+		runs <- true
+	}
+	r.heard = func(p []byte) {
+		if p[0] == msgChannelClose {
+			over(r)
+		}
+	}
+	var serving sync.WaitGroup
+	serving.Go(func() { r.serve() })
+	t.Cleanup(serving.Wait)
+	t.Cleanup(func() { theirs.Close() })
+	c := must.Get(handshake(t.Context(), h.settings, newWire(ours, nil), nil))(t)
+	t.Cleanup(func() { c.Close() })
+	return c, runs
+}
+
+// stop runs a command, and stops waiting for it when it has started.
+func stop(t *testing.T, c *Client, started <-chan bool) error {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		select {
+		case <-started:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return c.Run(ctx, []string{"x"}, nil, nil, nil)
+}
+
+// A server that goes on sending after a session's end, in the pieces that take the most memory, and
+// does not close it, fills none: neither at once nor behind an end of file.
+func TestSessionsThatAreOverTakeNoMemory(t *testing.T) {
+	for name, first := range map[string]byte{"data": msgWindowAdjust, "data behind an end": msgChannelEOF} {
+		t.Run(name, func(t *testing.T) {
+			noLeaks(t)
+			const pieces = 100_000 // of 48 bytes in memory
+			flooded := make(chan bool)
+			c, started := newHostile(t, time.Minute).unclosed(t, "exec", func(r *rawServer) {
+				r.send(first, word(r.channel), word(0))
+				for range pieces {
+					r.send(msgChannelData, word(r.channel), text("x"))
+				}
+				flooded <- true
+			})
+			before := inUse()
+			for range 3 {
+				check.Error(stop(t, c, started)).Is(t, context.Canceled, "a command that is not awaited")
+				<-flooded
+			}
+			must.Until(t, "memory to be free again", func() bool { return inUse() < before+4<<20 })
+		})
+	}
+}
+
+// inUse is the memory of what can be reached.
+func inUse() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// A server that closes no session, or opens none, loses the connection before they are many.
+func TestSessionsThatStayAreBounded(t *testing.T) {
+	for _, at := range []string{"open", "exec"} {
+		t.Run(at, func(t *testing.T) {
+			noLeaks(t)
+			c, started := newHostile(t, time.Minute).unclosed(t, at, func(*rawServer) {})
+			err := error(context.Canceled)
+			for n := 0; errors.Is(err, context.Canceled) && n < 10*maxLeft; n++ {
+				err = stop(t, c, started)
+			}
+			check.Error(err).Is(t, errLeft, "many sessions stay")
+		})
+	}
+}
+
 // TestHostileBanner sends endless text where a banner should be.
 func TestHostileBanner(t *testing.T) {
 	for name, chunk := range map[string]string{"lines": strings.Repeat("x", 70) + "\n",

@@ -36,6 +36,7 @@ const (
 	msgChannelFailure = 92
 	msgWindowAdjust   = 93
 	msgChannelData    = 94
+	msgChannelEOF     = 96
 	msgChannelClose   = 97
 	msgChannelRequest = 98
 	msgChannelSuccess = 99

@@ -53,7 +53,10 @@ func (s *session) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Wr
 	}
 	copied := make(chan error, len(outputs))
 	for _, o := range outputs {
-		s.client.work.Go(func() { copied <- o.copy() })
+		s.client.work.Go(func() {
+			copied <- o.copy()
+			s.discard(o.from)
+		})
 	}
 	fed := make(chan error, 1)
 	// Run cannot wait for it: a Read of the caller's reader cannot be interrupted.
@@ -63,12 +66,7 @@ func (s *session) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Wr
 	for _, o := range outputs {
 		o.shut()
 	}
-	select {
-	case <-s.closed:
-	default:
-		// The server may hold the channel as long as the command lives.
-		s.client.work.Go(func() { s.channel.Close() })
-	}
+	s.leave()
 	return err
 }
 

@@ -145,6 +145,16 @@ func (w *wire) isClosed() bool {
 	return w.closed
 }
 
+// fail closes the wire because of what the server does.
+func (w *wire) fail(err error) {
+	w.mu.Lock()
+	if w.fault == nil && !w.closed {
+		w.fault = err
+	}
+	w.mu.Unlock()
+	w.Close()
+}
+
 // Close may be called often and from anywhere.
 func (w *wire) Close() error {
 	w.mu.Lock()
