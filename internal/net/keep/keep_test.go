@@ -344,3 +344,90 @@ func TestClientThatGoesEndsOnlyItsOwn(t *testing.T) {
 	default:
 	}
 }
+
+// deaf is a connection to a host that answers no command, and whose resident agent leaves no room
+// for more of a stream after so many frames of smux.
+func deaf(frames int) *fakeConn {
+	return running(func(ctx context.Context, words []string, in io.Reader, out io.Writer) error {
+		if words[0] != resident.Command {
+			<-ctx.Done()
+			return context.Cause(ctx)
+		}
+		_, err := out.Write(wire.Preamble(words[1]))
+		for seen := 1; err == nil; seen++ {
+			var head [8]byte
+			if _, err = io.ReadFull(in, head[:]); err == nil {
+				_, err = io.CopyN(io.Discard, in, int64(head[2])|int64(head[3])<<8)
+			}
+			if err == nil && seen == frames { // version 2, UPD, 8 bytes, the stream; none taken, none wanted
+				_, err = out.Write(append([]byte{2, 4, 8, 0}, append(head[4:], make([]byte, 8)...)...))
+			}
+		}
+		return err
+	})
+}
+
+// A host that takes no input, of an agent, a command or a file, keeps nothing of a client that has
+// gone.
+func TestClientThatGoesLeavesNothing(t *testing.T) {
+	for name, tc := range map[string]struct {
+		path   string
+		frames int // that an agent takes: the opening of its stream, and its beginning
+	}{
+		"agent":               {PathAgent, 2},
+		"agent without a job": {PathAgent, 1},
+		"command":             {PathRun, 0},
+		"file":                {PathPut, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			conn := deaf(tc.frames)
+			k := New([]Host{{Name: "f1", Identity: "way",
+				Dial:   func(context.Context) (Conn, error) { return conn, nil },
+				Reside: func(context.Context, Conn) (*Resident, error) { return reside(t, conn), nil }}}, quiet)
+			k.putTime = time.Millisecond
+			failed := k.Connect(t.Context())
+			must.That(t, failed == nil, "%v", failed)
+			place := control.Place{State: filepath.Join(t.TempDir(), "gorun"), Host: "here"}
+			server := control.New(control.Options{Place: place, Job: control.Job{State: control.Keeping},
+				Actions: control.Actions{Stream: k.Serve}})
+			must.OK(t, server.Listen())
+			defer server.Close()
+			keepers := must.Get(place.Keepers())(t)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var sent atomic.Int64
+			ended := make(chan bool)
+			go func() { // sends more than fits on the way
+				defer close(ended)
+				client, _, err := keepers[0].Upgrade(ctx, "/v1/"+tc.path, Request{
+					Identity: "way",
+					Nonce:    "n",
+					Argv:     wire.Texts{"x"},
+					Name:     "x",
+				})
+				if err != nil {
+					return
+				}
+				defer client.Close()
+				defer context.AfterFunc(ctx, func() { client.Close() })()
+				for frames.Write(client, frames.In, make([]byte, 1<<10)) == nil {
+					sent.Add(1)
+				}
+			}()
+			last := int64(-1)
+			must.Until(t, "the end of what is taken", func() bool {
+				was := last
+				last = sent.Load()
+				active, _, _ := k.Use()
+				time.Sleep(50 * time.Millisecond)
+				return active > 0 && last == was && (last > 0 || tc.frames == 1)
+			})
+			cancel()
+			<-ended
+			must.Until(t, "the end of the request", func() bool {
+				active, _, _ := k.Use()
+				return active == 0
+			})
+		})
+	}
+}

@@ -16,12 +16,17 @@ import (
 	"github.com/gorun/gorun/internal/sight/control"
 )
 
-// partingTime bounds the delivery of a lost host's remaining output to a client.
-const partingTime = 2 * time.Second
+const (
+	// partingTime bounds the delivery of a lost host's remaining output to a client.
+	partingTime = 2 * time.Second
+	// putTime bounds the time that a host takes to give a file up whose client has gone.
+	putTime = time.Minute
+)
 
 // Keeper keeps hosts. It is safe for concurrent use.
 type Keeper struct {
-	hosts map[string]*host // by identity
+	hosts   map[string]*host // by identity
+	putTime time.Duration    // the constant; shorter in tests
 
 	mu      sync.Mutex
 	closing bool // no request begins any more
@@ -32,7 +37,12 @@ type Keeper struct {
 
 // New returns a keeper of hosts. Several hosts may have one identity.
 func New(hosts []Host, trace func(format string, args ...any)) *Keeper {
-	k := &Keeper{hosts: map[string]*host{}, idle: time.Now(), changed: make(chan struct{})}
+	k := &Keeper{
+		hosts:   map[string]*host{},
+		putTime: putTime,
+		idle:    time.Now(),
+		changed: make(chan struct{}),
+	}
 	for _, h := range hosts {
 		k.hosts[h.Identity] = &host{Host: h, trace: trace}
 	}
@@ -159,9 +169,19 @@ func (k *Keeper) run(w http.ResponseWriter, r *http.Request, h *host, want Reque
 // put writes a file. A client that goes before the end of the file leaves none.
 func (k *Keeper) put(w http.ResponseWriter, r *http.Request, h *host, want Request) {
 	k.session(w, r, h, func(ctx context.Context, conn Conn, stdin io.Reader, _ *frames.Writer) error {
-		// The end of its ctx would end the connection, for all jobs. The end of stdin ends it as
-		// well.
-		return conn.Put(context.WithoutCancel(ctx), want.Name, fs.FileMode(want.Mode)&fs.ModePerm, stdin)
+		// The end of its ctx ends the connection, for all jobs. The end of stdin ends it as well,
+		// unless the host does not answer.
+		answering, end := context.WithCancel(context.WithoutCancel(ctx))
+		ended := make(chan struct{})
+		defer close(ended)
+		defer context.AfterFunc(ctx, func() {
+			select {
+			case <-time.After(k.putTime):
+				end()
+			case <-ended:
+			}
+		})()
+		return conn.Put(answering, want.Name, fs.FileMode(want.Mode)&fs.ModePerm, stdin)
 	})
 }
 
@@ -191,10 +211,14 @@ func (k *Keeper) session(w http.ResponseWriter, r *http.Request, h *host,
 		case <-ctx.Done():
 		}
 	})
-	input.Go(func() {
-		err := frames.Input(early, fed) // until the client closes the connection
+	gone := func(err error) {
 		fed.CloseWithError(fmt.Errorf("the job's gorun closed the connection: %w", err))
 		cancel()
+	}
+	input.Go(func() { gone(frames.Input(early, fed)) }) // until the client closes the connection
+	input.Go(func() {
+		control.AwaitHangUp(ctx, client) // a host that takes no input would keep the client
+		gone(io.EOF)
 	})
 	_ = to.SendJSON(frames.Last, endOf(do(ctx, conn, stdin, to)))
 	cancel()
@@ -228,7 +252,10 @@ func (k *Keeper) agent(w http.ResponseWriter, r *http.Request, h *host, want Req
 		return
 	}
 	defer stream.Close()
-	if err := frames.NewWriter(stream).SendJSON(frames.Begin, resident.Start{Nonce: want.Nonce}); err != nil {
+	stop := context.AfterFunc(r.Context(), func() { stream.Close() }) // the client may go before a host takes it
+	err = frames.NewWriter(stream).SendJSON(frames.Begin, resident.Start{Nonce: want.Nonce})
+	stop()
+	if err != nil {
 		http.Error(w, err.Error(), http.StatusConflict)
 		return
 	}
@@ -236,12 +263,19 @@ func (k *Keeper) agent(w http.ResponseWriter, r *http.Request, h *host, want Req
 	if err != nil {
 		return // it is answered
 	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
 	var input sync.WaitGroup
 	input.Go(func() {
 		_, _ = io.Copy(stream, early)
 		stream.Close() // the client has hung up
 	})
+	input.Go(func() {
+		control.AwaitHangUp(ctx, client) // a host that takes no input would keep the client
+		stream.Close()
+	})
 	_, _ = io.Copy(client, stream)
 	client.Close()
+	cancel()
 	input.Wait()
 }

@@ -10,6 +10,10 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/gorun/gorun/internal/net/wire"
 )
@@ -56,6 +60,41 @@ func Upgrade(w http.ResponseWriter, r *http.Request) (conn net.Conn, early io.Re
 		conn.Close()
 	}
 	return conn, buffered.Reader, err
+}
+
+// hangUpPeriod is the time between looks at a connection.
+const hangUpPeriod = time.Second
+
+// AwaitHangUp returns when the other end of a connection of Upgrade has closed it, or ctx has
+// ended. Whoever reads the connection does not learn of that while bytes before the end wait to be
+// passed on.
+func AwaitHangUp(ctx context.Context, conn net.Conn) {
+	ticker := time.NewTicker(hangUpPeriod)
+	defer ticker.Stop()
+	for !hungUp(conn) {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func hungUp(conn net.Conn) bool {
+	socket, ok := conn.(syscall.Conn)
+	if !ok {
+		return false
+	}
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return true
+	}
+	var one [1]unix.PollFd
+	err = raw.Control(func(fd uintptr) {
+		one[0].Fd = int32(fd)
+		_, _ = unix.Poll(one[:], 0) // events of an interrupted call come again
+	})
+	return err != nil || one[0].Revents&(unix.POLLHUP|unix.POLLERR) != 0
 }
 
 // Exec starts a command and returns its connection and the reader of its frames. The caller closes
