@@ -54,7 +54,7 @@ func (j *elasticJob) host(name string) *elasticHost {
 			return h
 		}
 	}
-	h := &elasticHost{index: len(j.hosts), host: hostfile.Host{Name: name}}
+	h := &elasticHost{index: len(j.hosts), host: hostfile.Host{Name: name}, pool: connect.Pool{Over: j.stager.Forget}}
 	j.hosts = append(j.hosts, h)
 	return h
 }

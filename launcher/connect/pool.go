@@ -12,6 +12,8 @@ const SessionsPerConnection = 8
 
 // Pool holds the connections to one host, which sessions share. It is safe for concurrent use.
 type Pool struct {
+	Over func(session.Host) // called with each connection that no session uses any more; nil: nobody wants to know
+
 	mu      sync.Mutex // held while connecting, so that other calls share the new connection
 	conns   []*Conn
 	reached bool // whether a connection was ever made
@@ -48,11 +50,16 @@ func (p *Pool) Take(dial func() (session.Host, error)) (*Conn, error) {
 func (p *Pool) Release(c *Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if c.sessions--; c.sessions > 0 || c.cut {
+	if c.sessions--; c.sessions > 0 {
 		return
 	}
-	p.conns = slices.DeleteFunc(p.conns, func(other *Conn) bool { return other == c })
-	_ = c.Close()
+	if !c.cut {
+		p.conns = slices.DeleteFunc(p.conns, func(other *Conn) bool { return other == c })
+		_ = c.Close()
+	}
+	if p.Over != nil {
+		p.Over(c.Host)
+	}
 }
 
 // Cut closes all connections, which ends their agents, and reports whether the host was ever

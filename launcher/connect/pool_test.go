@@ -24,6 +24,27 @@ func TestCutDoesNotWaitForConnections(t *testing.T) {
 	})
 }
 
+// Each connection is over once, with its last session, whether it was cut or not.
+func TestConnectionsAreOverWithTheirLastSession(t *testing.T) {
+	for _, cut := range []bool{false, true} {
+		over := 0
+		pool := Pool{Over: func(session.Host) { over++ }}
+		dial := func() (session.Host, error) { return &fake.Machine{}, nil }
+		first := must.Get(pool.Take(dial))(t)
+		second := must.Get(pool.Take(dial))(t)
+		must.That(t, first == second, "two sessions have two connections")
+		if cut {
+			var wg sync.WaitGroup
+			pool.Cut(&wg)
+			wg.Wait()
+		}
+		pool.Release(first)
+		check.Equal(t, over, 0, "with a session")
+		pool.Release(second)
+		check.Equal(t, over, 1, "without one")
+	}
+}
+
 // closing is a connection whose Close waits.
 type closing struct {
 	fake.Machine

@@ -167,6 +167,15 @@ func (s *Stager) Paths(conn Host) (Paths, bool) {
 	return paths, known
 }
 
+// Forget forgets what is known of a connection that has ended. Whoever connects again and again
+// calls it: otherwise the stager keeps each connection, with its buffers.
+func (s *Stager) Forget(conn Host) {
+	if other, is := s.otherOf.LoadAndDelete(conn); is {
+		other.(*Stager).Forget(conn)
+	}
+	s.known.Delete(conn)
+}
+
 // noAgentHereError reports that no ranks can run where gorun was started.
 type noAgentHereError struct{}
 

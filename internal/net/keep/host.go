@@ -17,7 +17,10 @@ import (
 const (
 	pingPeriod  = 5 * time.Second // period of pings on idle connections
 	pingTimeout = 3 * time.Second
-	firstPause  = time.Second // first delay before a lost host is dialed again; each later one doubles
+	// firstPause is the first delay before a lost host is dialed again. Each later one doubles
+	// until a connection has lasted for longestWait: where a host breaks the protocol, something of
+	// each connection stays in the SSH library.
+	firstPause  = time.Second
 	longestWait = time.Minute
 	// sessionsPerConnection is below the limit that sshd has (MaxSessions), 10. The resident agent
 	// takes one.
@@ -92,13 +95,19 @@ func (h *host) connect(ctx context.Context) error {
 // been connected.
 func (h *host) keep(ctx context.Context) {
 	defer h.close()
+	pause := firstPause
 	for ctx.Err() == nil {
 		if first := h.first(); first != nil {
+			began := time.Now()
 			h.drop(first, h.watch(ctx, first))
+			if time.Since(began) >= longestWait {
+				pause = firstPause
+			}
 			continue
 		}
-		if retry.Wait(ctx, firstPause) {
-			_, _ = retry.Do(ctx, retry.Backoff(2*firstPause, longestWait), h.reconnect)
+		if retry.Wait(ctx, pause) {
+			pause = min(2*pause, longestWait)
+			_, _ = retry.Do(ctx, retry.Backoff(pause, longestWait), h.reconnect)
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gorun/gorun/internal/host/resident"
@@ -112,6 +113,27 @@ func TestLostHostIsDialedAgain(t *testing.T) {
 	kept.Wait()
 	<-third.done
 	check.Error(h.reach(t.Context())).Is(t, errLost, "after the end")
+}
+
+// A host that is lost whenever it is found is dialed seldom, and one that lasts soon again.
+func TestHostThatIsLostAgainAndAgainWaits(t *testing.T) {
+	for lasts, most := range map[time.Duration]int{0: 70, 2 * time.Minute: 35} {
+		synctest.Test(t, func(t *testing.T) {
+			dials := 0
+			k := New([]Host{{Name: "f1", Identity: "way", Dial: func(context.Context) (Conn, error) {
+				dials++
+				c := &fakeConn{done: make(chan struct{})}
+				time.AfterFunc(lasts, func() { c.Close() })
+				return c, nil
+			}}}, quiet)
+			failed := k.Connect(t.Context())
+			must.That(t, failed == nil, "%v", failed)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			defer cancel()
+			k.Keep(ctx)
+			check.That(t, dials <= most && dials > 25, "%d dials in an hour to a host that lasts for %v", dials, lasts)
+		})
+	}
 }
 
 func TestConnectionsHaveRoomForSessions(t *testing.T) {

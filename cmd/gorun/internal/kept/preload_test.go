@@ -2,6 +2,7 @@ package kept
 
 import (
 	"context"
+	"errors"
 	"io"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/gorun/gorun/internal/net/keep"
 	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
+	"github.com/gorun/gorun/launcher/session"
 )
 
 // residing is a connection to a host whose resident agent starts no interpreter.
@@ -30,4 +32,24 @@ func TestLaterFailuresAreNotKept(t *testing.T) {
 		failed := len(p.failures())
 		check.That(t, failed == 1, "%d failures after %d later ones", failed, round)
 	}
+}
+
+// deaf is a connection to a host that runs no command.
+type deaf struct{ keep.Conn }
+
+func (*deaf) Run(context.Context, []string, io.Reader, io.Writer, io.Writer) error {
+	return errors.New("the connection was lost")
+}
+
+// Nothing is kept of the connections to a host that is lost and found without end.
+func TestConnectionsAreForgotten(t *testing.T) {
+	quiet := func(string, ...any) {}
+	stager := session.NewStager(session.Executable{Path: "/gorun", Build: "b"}, 0, quiet, session.NoMeter{})
+	conn := &deaf{}
+	_, err := stager.Agent(t.Context(), conn, session.Identity{})
+	_, known := stager.Paths(conn)
+	must.That(t, err != nil && known, "a stager knows nothing of a connection: %v", err)
+	_, err = resideOn(t.Context(), conn, stager, "b")
+	_, known = stager.Paths(conn)
+	check.That(t, err != nil && !known, "a connection is kept: %v", err)
 }

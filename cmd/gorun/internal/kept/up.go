@@ -194,18 +194,7 @@ func reside(o *settings.Options, all []keep.Host, preloads *preloads, console *u
 	stager := session.NewStager(exe, time.Duration(o.StartTimeout), console.Tracef, session.NoMeter{})
 	for i := range all {
 		all[i].Reside = func(ctx context.Context, conn keep.Conn) (*keep.Resident, error) {
-			s, err := stager.Agent(ctx, conn, session.Identity{}) // brings gorun there
-			if err != nil {
-				return nil, err
-			}
-			s.Close()
-			at, known := stager.Paths(conn)
-			if !known {
-				return nil, errors.New("gorun was not found there")
-			}
-			r, err := keep.StartResident(ctx, conn, exe.Build, func(args ...string) []string {
-				return session.Command(conn, at, args...)
-			})
+			r, err := resideOn(ctx, conn, stager, exe.Build)
 			if err == nil {
 				preloads.start(ctx, all[i].Name, r)
 			}
@@ -213,6 +202,23 @@ func reside(o *settings.Options, all []keep.Host, preloads *preloads, console *u
 		}
 	}
 	return nil
+}
+
+// resideOn brings gorun to the host of a connection, and starts a resident agent there.
+func resideOn(ctx context.Context, conn keep.Conn, stager *session.Stager, build string) (*keep.Resident, error) {
+	defer stager.Forget(conn) // the host may be lost and found without end
+	s, err := stager.Agent(ctx, conn, session.Identity{})
+	if err != nil {
+		return nil, err
+	}
+	s.Close()
+	at, known := stager.Paths(conn)
+	if !known {
+		return nil, errors.New("gorun was not found there")
+	}
+	return keep.StartResident(ctx, conn, build, func(args ...string) []string {
+		return session.Command(conn, at, args...)
+	})
 }
 
 func describe(all []keep.Host, words []string) control.Job {
