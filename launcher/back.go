@@ -209,7 +209,7 @@ func (j *elasticJob) backHosts() (all []backHost) {
 	seen := map[*elasticHost]bool{}
 	for _, p := range j.serials {
 		h := p.host
-		if p.agent == nil || seen[h] {
+		if !p.ran || seen[h] {
 			continue
 		}
 		seen[h] = true

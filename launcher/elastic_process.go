@@ -42,13 +42,14 @@ type elasticProcess struct {
 	host    *elasticHost
 	cancel  context.CancelCauseFunc // abandons its start
 	session *session.Session        // nil before the session opens and after it ends
-	agent   *session.Session        // session, kept also after its end
+	agent   *session.Session        // session, kept until its end has been handled
+	ran     bool                    // whether its agent has ever started it
 	local   bool
 	exited  bool
 	failing error // why its agent announced its own end, or nil
 	lostBy  int   // epoch in which it reported the loss of another rank
 
-	conn     atomic.Pointer[connect.Conn] // nil: none yet
+	conn     atomic.Pointer[connect.Conn] // nil: none yet, or none any more
 	admitted atomic.Bool                  // whether it was in an epoch
 	rank     atomic.Int64                 // current rank
 	prefix   atomic.Pointer[func(rank, fd int, at time.Time) []byte]
@@ -213,6 +214,7 @@ func (j *elasticJob) up(e processUp) {
 	p := e.process
 	p.agent = e.session
 	p.session = e.session
+	p.ran = true
 	p.local = e.local
 	for _, place := range p.session.Ready.Places {
 		if text := j.gpus.Add(p.name.Host, p.born.Local, place.GPUs); text != "" {
@@ -236,6 +238,10 @@ func (j *elasticJob) down(e processDown) {
 	p := e.process
 	started := p.session != nil
 	p.session = nil
+	defer func() { // the job remembers the process, and not its buffers
+		p.agent = nil
+		p.conn.Store(nil)
+	}()
 	if j.fenced(p) {
 		return
 	}

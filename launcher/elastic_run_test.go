@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/fake"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // elasticOf returns the settings of a job that starts with np ranks.
@@ -45,6 +47,33 @@ func elasticJobOn(t *testing.T, m *fake.Machine, settings Elastic, change func(*
 		r, err = RunElastic(t.Context(), settings, opts)
 	})
 	return r, err
+}
+
+// A host whose processes end again and again leaves little of each in memory, however large the
+// frames were that they sent.
+func TestEndedProcessesAreForgotten(t *testing.T) {
+	const large = 4 << 20
+	const times = 8
+	var sizes []int64
+	m := serving(func(a *fake.Agent) error {
+		if a.Job.Ranks[0].Rank == 0 || len(sizes) == times {
+			return a.Live(time.Now().Add(5 * time.Minute))
+		}
+		if err := a.Join(); err != nil {
+			return err
+		}
+		sizes = append(sizes, heapSize())
+		_ = a.Out.SendMessage(wire.TypeNote, wire.Note{Text: strings.Repeat("x", large)})
+		time.Sleep(time.Second)
+		return a.Finish(wire.Exit{Signal: int(syscall.SIGTERM)})
+	})
+	settings := elasticOf(2, hostfile.Host{Name: "h0", Slots: 2})
+	settings.Min = 1
+	settings.Budget = 1000
+	_, err := elasticJobOn(t, m, settings, nil)
+	must.That(t, len(sizes) == times, "%d processes, %v", len(sizes), err)
+	grown := sizes[times-1] - sizes[1]
+	check.That(t, grown < 2*large, "%d ended processes keep %d MiB", times-2, grown>>20)
 }
 
 // The end of a job interrupts a poll of the hosts, and a warning said that they cannot be asked.
