@@ -52,17 +52,26 @@ func SharedGPUs(plan Plan, places [][]wire.Placement) (lines []string) {
 
 // GPUUsers holds the slots that have had a GPU, by host and GPU. Each agent of an elastic job knows
 // only its own slot.
-type GPUUsers map[[2]string][]int
+type GPUUsers map[string]map[string][]int
+
+// mostGPUs bounds the GPUs of a host that are remembered. One that tells of others each time is
+// wrong.
+const mostGPUs = 1 << 10
 
 // Add returns a notice if a slot gets GPUs that other slots have, once per GPU.
 func (u GPUUsers) Add(host string, slot int, gpus []string) (text string) {
+	known := u[host]
+	if known == nil {
+		known = map[string][]int{}
+		u[host] = known
+	}
 	for _, gpu := range gpus {
-		slots := u[[2]string{host, gpu}]
-		if slices.Contains(slots, slot) {
+		slots := known[gpu]
+		if slices.Contains(slots, slot) || slots == nil && len(known) >= mostGPUs {
 			continue
 		}
 		slots = append(slots, slot)
-		u[[2]string{host, gpu}] = slots
+		known[gpu] = slots
 		if len(slots) == 2 {
 			text = fmt.Sprintf("%s: %s%s", host, sharers("slots", []string{gpu}, map[string][]int{gpu: slots}),
 				leaveGPUs)

@@ -73,4 +73,8 @@ func TestSlotsThatShareGPUs(t *testing.T) {
 	}
 	want := "f1: slots 0 and 2 share GPU 0" + leaveGPUs
 	check.Equal(t, strings.Join(said, "|"), want)
+	for n := range 2 * mostGPUs {
+		users.Add("f3", 0, []string{fmt.Sprint(n)})
+	}
+	check.Equal(t, len(users["f3"]), mostGPUs, "GPUs of a host that tells of others each time")
 }

@@ -203,7 +203,7 @@ func (s *Session) Prepare(ctx context.Context, job wire.Job, helpers Helpers,
 		}
 		return f.Expect(wire.TypeReady, &s.Ready)
 	})
-	s.Ready.FreePort = max(0, min(s.Ready.FreePort, 65535))
+	s.checkReady(&s.Ready)
 	if len(job.Stdin) > 0 {
 		s.Input = wire.NewCredit()
 	}

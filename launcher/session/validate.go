@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -20,6 +21,9 @@ const (
 	maxGets = 1 << 13 // requests of one host that wait for keys
 	// maxNotes bounds the notes per host that are shown. Programs should use their output instead.
 	maxNotes = 100
+	// maxGPUs and maxGPU bound the GPUs of a rank and the bytes of a GPU's name.
+	maxGPUs = 256
+	maxGPU  = 128
 )
 
 // validator checks the messages of one agent, and knows which ranks of its host run.
@@ -65,6 +69,31 @@ func (v *validator) hasEnded(rank int) bool {
 
 // Clean returns a host's text, bounded and safe for a terminal.
 func Clean(text string) string { return prose.Printable(text) }
+
+// checkReady keeps of a ready what a host may say: a placement of each of its ranks, with bounded
+// texts.
+func (v *validator) checkReady(r *wire.Ready) {
+	r.FreePort = max(0, min(r.FreePort, 65535))
+	r.Contained = Clean(r.Contained)
+	r.Note = Clean(r.Note)
+	r.GPUs = Clean(r.GPUs)
+	said := r.Places
+	r.Places = nil
+	known := map[int]bool{}
+	for _, p := range said {
+		if known[p.Rank] || !v.identity.Host.Planned(p.Rank) {
+			continue
+		}
+		known[p.Rank] = true
+		p.CPUs = Clean(p.CPUs)
+		p.Where = Clean(p.Where)
+		p.GPUs = slices.Clone(p.GPUs[:min(len(p.GPUs), maxGPUs)])
+		for i, gpu := range p.GPUs {
+			p.GPUs[i] = strings.Clone(gpu[:min(len(gpu), maxGPU)])
+		}
+		r.Places = append(r.Places, p)
+	}
+}
 
 // CheckExit validates an exit: each rank of the agent ends once, with a code or signal that a
 // process can have.

@@ -1,12 +1,44 @@
 package session
 
 import (
+	"encoding/json"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/launcher/plan"
 )
+
+// Of what a host says when it is ready, only placements of its ranks are kept, one of each, and no
+// more of a text than is shown.
+func TestReadyIsBounded(t *testing.T) {
+	v := validator{identity: Identity{Host: &plan.Host{Ranks: []plan.Rank{{Rank: 3}, {Rank: 4}}}}}
+	long := strings.Repeat("x", 1<<20)
+	many := slices.Repeat([]string{long}, 1000)
+	r := wire.Ready{
+		FreePort:  1 << 20,
+		Note:      long,
+		Contained: long,
+		GPUs:      long,
+	}
+	for n := range 1000 {
+		r.Places = append(r.Places, wire.Placement{
+			Rank:    n % 5,
+			CPUs:    long,
+			Where:   long,
+			GPUs:    many,
+			Threads: n,
+		})
+	}
+	v.checkReady(&r)
+	must.That(t, len(r.Places) == 2 && r.FreePort == 65535, "%d placements, port %d", len(r.Places), r.FreePort)
+	text := string(must.Get(json.Marshal(r))(t))
+	check.That(t, len(text) < 1<<20 && r.Places[0].Threads == 3 && r.Places[1].Threads == 4,
+		"%d bytes are kept: %.200s", len(text), text)
+}
 
 // Ranks that may be spawned say nothing before they are.
 func TestRanksSpeakOnceTheyAreSpawned(t *testing.T) {
