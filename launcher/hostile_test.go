@@ -97,6 +97,14 @@ func TestHostileAgentIsBlamed(t *testing.T) {
 			"key of 1025 bytes"},
 		"puts a large value": {message(wire.TypePut, wire.Put{Key: "k", Value: make([]byte, kv.MaxValue+1)}),
 			"value of 1048577"},
+		"puts line breaks in base64": {func(a *fake.Agent) error {
+			text := `{"Key":"k","Value":"` + strings.Repeat(`\n`, 1<<20) + `"}`
+			return raw(a, uint32(len(text)), byte(wire.TypePut), 0, text)
+		}, "put message: base64 with line breaks"},
+		"brings line breaks in base64": {func(a *fake.Agent) error {
+			text := `{"Name":"f","Values":{"2":"` + strings.Repeat(`\n`, 1<<20) + `"}}`
+			return raw(a, uint32(len(text)), byte(wire.TypeFence), 0, text)
+		}, "fence message: base64 with line breaks"},
 		"gets a long key": {message(wire.TypeGet, wire.Get{Key: strings.Repeat("k", 1<<20), Wait: time.Hour}),
 			"a key of 1048576 bytes"},
 		"gets without end": {func(a *fake.Agent) error {
