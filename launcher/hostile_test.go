@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -480,6 +481,35 @@ func TestBlockedOutputBoundsTinyFrames(t *testing.T) {
 			check.That(t, more <= 4*wire.Window, "%d frames made gorun keep %d KiB", sent, more>>10)
 		})
 	}
+}
+
+// While a terminal takes nothing the job's loop may wait for it. A host then makes gorun keep one
+// message, not hundreds.
+func TestBlockedLoopKeepsFewMessages(t *testing.T) {
+	const frames = 32
+	var sent atomic.Int32
+	flood := func(a *fake.Agent) error {
+		go a.UntilEOF()
+		err := a.Exit(wire.Exit{Rank: 0}) // of which the user is told
+		long := make([]byte, 1<<20)
+		for range frames {
+			if err == nil {
+				err = a.Out.SendMessage(wire.TypeSpawn, wire.SpawnRequest{By: 1, Given: map[string][]byte{"k": long}})
+				sent.Add(1)
+			}
+		}
+		return errors.Join(err, a.Exit(wire.Exit{Rank: 1}), a.Out.Send(wire.TypeDone, 0, nil))
+	}
+	r, err := runOn(t, []*fake.Machine{serving(flood)}, func(o *Options) {
+		o.Follow = func(e Event) {
+			if e, ended := e.(Exited); ended && e.Exit.Rank == 0 {
+				time.Sleep(time.Minute)
+				check.That(t, sent.Load() < 4, "%d of %d messages wait", sent.Load(), frames)
+			}
+		}
+	})
+	succeeds(t, r.Result, err)
+	check.That(t, sent.Load() == frames, "%d messages were sent", sent.Load())
 }
 
 // A host may spawn tens of thousands of ranks during a job. Those that it has not spawned print

@@ -70,6 +70,7 @@ type (
 	reported struct { // an agent has reported something
 		from    *session.Session
 		message report
+		handled chan<- struct{} // closed when the loop has handled it; nil: nobody waits
 	}
 	agentHung struct { // a connected agent was silent for too long
 		session *session.Session
@@ -226,6 +227,9 @@ func (l *loop) outputFailed(err error) StopReason {
 func (l *loop) handle(event event) {
 	switch e := event.(type) {
 	case reported:
+		if e.handled != nil {
+			defer close(e.handled)
+		}
 		if _, ok := e.message.(suspended); ok {
 			l.pause.without(e.from.Index)
 			return
@@ -303,7 +307,7 @@ func (l *loop) frame(s *session.Session, f wire.Frame) error {
 				return err
 			}
 			e.At = session.Clamp(s.ToLauncher(e.At, l.clock()), l.started, l.clock())
-			l.post(reported{s, exited{core.ExitOf(e)}})
+			l.post(reported{from: s, message: exited{core.ExitOf(e)}})
 			return nil
 		})
 	case wire.TypeNote:
@@ -329,7 +333,7 @@ func (l *loop) frame(s *session.Session, f wire.Frame) error {
 	case wire.TypeTell:
 		return s.ReceiveTell(f)
 	case wire.TypeSuspended:
-		l.post(reported{s, suspended{}})
+		l.post(reported{from: s, message: suspended{}})
 		return nil
 	case wire.TypeLost:
 		return forward[wire.Lost](l, s, f)
@@ -356,7 +360,7 @@ func (l *loop) frame(s *session.Session, f wire.Frame) error {
 				return err
 			}
 		}
-		l.post(reported{s, allDone{unkillableOn(s.Host.Name, d.Unkillable)}})
+		l.post(reported{from: s, message: allDone{unkillableOn(s.Host.Name, d.Unkillable)}})
 		return nil
 	}
 	return unexpected(f.Type)
@@ -366,15 +370,22 @@ func unexpected(t wire.Type) error {
 	return &wire.FormatError{Reason: fmt.Sprintf("the agent sent a %s frame", t)}
 }
 
-// forward passes a message to the loop if the policy's check accepts it.
+// forward passes a message to the loop if the policy's check accepts it, and waits until the loop
+// has handled it: while that is held up, by a terminal that takes nothing or a message that takes
+// long, each host has one message in memory, of up to wire.MaxControl bytes.
 func forward[M sendable](l *loop, s *session.Session, f wire.Frame) error {
 	return wire.Handle(f, func(body M) error {
 		message := sent[M]{&body}
-		err := l.policy.check(s, message)
-		if err == nil {
-			l.post(reported{s, message})
+		if err := l.policy.check(s, message); err != nil {
+			return err
 		}
-		return err
+		handled := make(chan struct{})
+		l.post(reported{s, message, handled})
+		select {
+		case <-handled:
+		case <-l.over:
+		}
+		return nil
 	})
 }
 
