@@ -1,6 +1,7 @@
 package ssh
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -120,6 +121,11 @@ func signs(keyType, algorithm string) bool {
 // writers of known_hosts.
 func (k *hostKeys) callback(ctx context.Context) xssh.HostKeyCallback {
 	return func(_ string, _ net.Addr, key xssh.PublicKey) error {
+		// When a connection renews its session keys, long after ctx has ended, it shows the same
+		// key again. ssh judges it once as well.
+		if k.accepted != nil && bytes.Equal(k.accepted.Marshal(), key.Marshal()) {
+			return nil
+		}
 		k.refusal = k.judge(ctx, key)
 		var unknown *UnknownHostKeyError
 		if k.settings.acceptNew && errors.As(k.refusal, &unknown) {

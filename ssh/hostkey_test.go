@@ -169,3 +169,19 @@ func TestAlgorithmsOfAKnownKeyComeFirst(t *testing.T) {
 	slices.Sort(first)
 	check.That(t, slices.Equal(first, []string{xssh.KeyAlgoRSASHA256, xssh.KeyAlgoRSASHA512}), "first are %v", first)
 }
+
+// A connection that renews its session keys shows its host key again, when the context of its
+// beginning has ended: a list of revoked keys cannot be asked then.
+func TestHostKeyIsJudgedOnce(t *testing.T) {
+	key := newSigner(t).PublicKey()
+	k := must.Get(newHostKeys(settings{}, Target{Host: "h"}, nil))(t)
+	k.settings.hostname = "h"
+	k.settings.port = 22
+	// It does not exist, so no key passes.
+	k.settings.revokedHostKeys = []string{filepath.Join(t.TempDir(), "revoked")}
+	again := k.callback(t.Context())
+	check.Error(again("h", nil, key)).Any(t, "a key passes before it is judged")
+	k.accepted = key
+	check.OK(t, again("h", nil, key))
+	check.Error(again("h", nil, newSigner(t).PublicKey())).Any(t, "another key passes")
+}
