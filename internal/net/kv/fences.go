@@ -20,22 +20,25 @@ const (
 // safe for concurrent use.
 type Fences struct {
 	want   int
-	open   map[string]map[int][]byte
-	opener map[string]string         // who began each of open
-	opened map[string]int            // number of open by opener
-	shares map[string]map[string]int // bytes of the values in each of open, by who has brought them
-	held   map[string]int            // bytes of the values in open, by who has brought them
-	bytes  int                       // bytes of the values in open
+	open   map[string]*fence
+	opened map[string]int // key: who opened fences; number of those that are open
+	held   map[string]int // key: who brought values; their bytes in open fences
+	bytes  int            // bytes of the values in open fences
+}
+
+// fence is one open fence.
+type fence struct {
+	opener string
+	values map[int][]byte // key: member
+	bytes  map[string]int // bytes of the values; key: who brought them
 }
 
 // NewFences returns fences of want members each.
 func NewFences(want int) *Fences {
 	return &Fences{
 		want:   want,
-		open:   map[string]map[int][]byte{},
-		opener: map[string]string{},
+		open:   map[string]*fence{},
 		opened: map[string]int{},
-		shares: map[string]map[string]int{},
 		held:   map[string]int{},
 	}
 }
@@ -65,11 +68,11 @@ func (e *FullError) Error() string {
 // Stuck reports an open fence that cannot end, because a member that has ended is not in it: of
 // several the first by name.
 func (f *Fences) Stuck(ended []int) (name string, member int, stuck bool) {
-	for open, got := range f.open {
+	for open, one := range f.open {
 		if stuck && name <= open {
 			continue
 		}
-		if i := slices.IndexFunc(ended, func(m int) bool { _, in := got[m]; return !in }); i >= 0 {
+		if i := slices.IndexFunc(ended, func(m int) bool { _, in := one.values[m]; return !in }); i >= 0 {
 			name = open
 			member = ended[i]
 			stuck = true
@@ -92,44 +95,38 @@ func (f *Fences) AddBy(by, name string, values map[int][]byte) (all map[int][]by
 	if err != nil {
 		return nil, err
 	}
-	got := f.open[name]
-	opens := got == nil
+	one := f.open[name]
+	opens := one == nil
 	full := f.held[by]+size > maxFenceBytes-f.bytes-size
 	if full || opens && f.opened[by] >= maxOpen-len(f.open) {
 		return nil, &FullError{name, by, f.opened[by], f.held[by]}
 	}
 	if opens {
-		got = map[int][]byte{}
+		one = &fence{opener: by, values: map[int][]byte{}, bytes: map[string]int{}}
 	}
 	for member := range values {
-		if _, twice := got[member]; twice {
+		if _, twice := one.values[member]; twice {
 			return nil, &DuplicateError{name, member}
 		}
 	}
-	f.open[name] = got
 	if opens {
-		f.opener[name] = by
+		f.open[name] = one
 		f.opened[by]++
-		f.shares[name] = map[string]int{}
 	}
 	f.bytes += size
 	f.held[by] += size
-	f.shares[name][by] += size
-	for member, value := range values {
-		got[member] = value
-	}
-	if len(got) < f.want {
+	one.bytes[by] += size
+	maps.Copy(one.values, values)
+	if len(one.values) < f.want {
 		return nil, nil
 	}
 	delete(f.open, name)
-	f.opened[f.opener[name]]--
-	delete(f.opener, name)
-	for by, size := range f.shares[name] {
-		f.held[by] -= size
-		f.bytes -= size
+	f.opened[one.opener]--
+	for who, brought := range one.bytes {
+		f.held[who] -= brought
+		f.bytes -= brought
 	}
-	delete(f.shares, name)
-	return got, nil
+	return one.values, nil
 }
 
 // sizeOf returns the bytes of values, or an error if one is too large.
