@@ -295,6 +295,19 @@ func memory() int {
 	return int(stats.HeapAlloc)
 }
 
+// serve lets clients reach a keeper until the test ends, and returns where they find it.
+func serve(t *testing.T, k *Keeper) []control.Keeper {
+	t.Helper()
+	place := control.Place{State: filepath.Join(t.TempDir(), "gorun"), Host: "here"}
+	server := control.New(control.Options{Place: place, Job: control.Job{State: control.Keeping},
+		Actions: control.Actions{Stream: k.Serve}})
+	must.OK(t, server.Listen())
+	t.Cleanup(func() { server.Close() })
+	keepers := must.Get(place.Keepers())(t)
+	must.That(t, len(keepers) == 1 && keepers[0].ID == server.ID(), "%+v", keepers)
+	return keepers
+}
+
 // A client that goes in the middle ends its own command or file, and not the connection, which
 // other jobs use.
 func TestClientThatGoesEndsOnlyItsOwn(t *testing.T) {
@@ -315,13 +328,7 @@ func TestClientThatGoesEndsOnlyItsOwn(t *testing.T) {
 	}}}, quiet)
 	failed := k.Connect(t.Context())
 	must.That(t, failed == nil, "%v", failed)
-	place := control.Place{State: filepath.Join(t.TempDir(), "gorun"), Host: "here"}
-	server := control.New(control.Options{Place: place, Job: control.Job{State: control.Keeping},
-		Actions: control.Actions{Stream: k.Serve}})
-	must.OK(t, server.Listen())
-	defer server.Close()
-	keepers, err := place.Keepers()
-	must.That(t, err == nil && len(keepers) == 1 && keepers[0].ID == server.ID(), "%+v, %v", keepers, err)
+	keepers := serve(t, k)
 	for path, want := range map[string]Request{
 		PathRun: {Identity: "way", Argv: wire.Texts{"cat", "-rw-r-----"}},
 		PathPut: {Identity: "way", Name: "cat", Mode: 0o640},
@@ -409,12 +416,7 @@ func TestClientThatGoesLeavesNothing(t *testing.T) {
 			k.putTime = time.Millisecond
 			failed := k.Connect(t.Context())
 			must.That(t, failed == nil, "%v", failed)
-			place := control.Place{State: filepath.Join(t.TempDir(), "gorun"), Host: "here"}
-			server := control.New(control.Options{Place: place, Job: control.Job{State: control.Keeping},
-				Actions: control.Actions{Stream: k.Serve}})
-			must.OK(t, server.Listen())
-			defer server.Close()
-			keepers := must.Get(place.Keepers())(t)
+			keepers := serve(t, k)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			var sent atomic.Int64
