@@ -161,8 +161,8 @@ func TestUnreadAnswersBlockFurtherAnswers(t *testing.T) {
 	})
 }
 
-// What a host's streams may have waiting together is bounded too, however many of them there are
-// during the job. Credit that is owed in small parts does not count: it is of written output.
+// The bytes that wait in all streams of a host together have a bound, however many streams the job
+// has had. Credit that is owed in small parts does not count: it is of written output.
 func TestAllStreamsTogetherHaveCredit(t *testing.T) {
 	const streams = 3
 	const piece = wire.MaxData

@@ -23,7 +23,7 @@ type disk struct {
 
 // checkRoom returns an error if the files of the list cannot fit. Without it a hostile host would
 // fill the file system before the error, or keep the launcher waiting for a file that never ends.
-// What is here by the names of the files, and what earlier copies have left, counts as free.
+// Files of these names that are here, and partial copies of earlier transfers, count as free room.
 func (r *receiving) checkRoom() error {
 	disks := map[uint64]*disk{}
 	in := map[string]*disk{}

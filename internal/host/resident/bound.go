@@ -125,8 +125,8 @@ func (b *bound) Close() error {
 	return b.ReadWriteCloser.Close()
 }
 
-// boundStream is a stream of a bound connection. It has no WriteTo: that of smux says nothing of
-// what has been read.
+// boundStream is a stream of a bound connection. It has no WriteTo, since that of smux does not
+// report the bytes that it has read.
 type boundStream struct {
 	net.Conn
 	id    uint32

@@ -271,8 +271,8 @@ func TestRASNamesRanksOfTheJob(t *testing.T) {
 	}
 }
 
-// What one host says of its ranks takes bounded time and memory, also where each of its ranks says
-// as much as it may and nothing twice. Looking through all functions for each new one took hours.
+// The report of one host takes bounded time and memory, even if each of its ranks reports as much
+// as it may and nothing twice. Looking through all functions for each new one took hours.
 func TestFloodOfOneHost(t *testing.T) {
 	const size = 64
 	n := 0

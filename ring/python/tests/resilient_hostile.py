@@ -83,7 +83,7 @@ for fused in (None, True):
     except MismatchError as e:
         assert "of other parameters" in str(e), e
 
-# What it says of its steps and of the position is numbers.
+# A rank reports its steps and the position as numbers.
 position = resilient._Position
 assert resilient._heard(b"[1, 2, 3, 4]", position.read, 1) == (1, 2, 3, 4)
 assert resilient._heard(b"[2, 5, true, [1, 4], [4], [[0, 4]]]", resilient._said, 1) == resilient.Said(2, 5, True, (1, 4), [4], [(0, 4)])
