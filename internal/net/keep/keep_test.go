@@ -344,7 +344,9 @@ func TestClientThatGoesEndsOnlyItsOwn(t *testing.T) {
 				err = client.Close()
 			}
 			got := <-reads
-			check.That(t, err == nil && got.text == "abc" && (got.err == nil) == whole &&
+			// What has arrived in the moment of the hang-up may be dropped with the rest of the input.
+			arrived := got.text == "abc" || !whole && got.text == ""
+			check.That(t, err == nil && arrived && (got.err == nil) == whole &&
 				slices.Equal(got.argv, []string{"cat", "-rw-r-----"}),
 				"%s, whole %v: %+v, %v", path, whole, got, err)
 			if whole {
