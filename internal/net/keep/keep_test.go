@@ -344,7 +344,7 @@ func TestClientThatGoesEndsOnlyItsOwn(t *testing.T) {
 				err = client.Close()
 			}
 			got := <-reads
-			// What has arrived in the moment of the hang-up may be dropped with the rest of the input.
+			// What has arrived when the client hangs up may be dropped with the rest.
 			arrived := got.text == "abc" || !whole && got.text == ""
 			check.That(t, err == nil && arrived && (got.err == nil) == whole &&
 				slices.Equal(got.argv, []string{"cat", "-rw-r-----"}),
