@@ -53,10 +53,15 @@ func (s *Session) CountUnits(ctx context.Context) (units wire.Units, err error) 
 	return units, err
 }
 
-// maxWarnings is how many warnings of one host are shown.
-const maxWarnings = 16
+const (
+	maxWarnings  = 16   // warnings of one host that are shown
+	maxInstances = 64   // MIG instances of a GPU
+	maxSlowdowns = 16   // reasons for low clocks of a GPU
+	maxUsers     = 1024 // processes with memory on a GPU
+)
 
-// sanitize bounds what a host's inventory says, and removes control characters from it.
+// sanitize bounds what a host's inventory says, and removes control characters from it. Tables have
+// a cell for each pair of its GPUs.
 func sanitize(inv *gpu.Inventory) {
 	if more := len(inv.Warnings) - maxWarnings; more > 0 {
 		inv.Warnings = append(inv.Warnings[:maxWarnings:maxWarnings],
@@ -65,12 +70,22 @@ func sanitize(inv *gpu.Inventory) {
 	for i, w := range inv.Warnings {
 		inv.Warnings[i] = Clean(w)
 	}
+	inv.Devices = first(inv.Devices, maxGPUs)
 	for i := range inv.Devices {
 		d := &inv.Devices[i]
+		d.MIG = first(d.MIG, maxInstances)
+		d.Processes = first(d.Processes, maxUsers)
+		if len(d.NVLinks) > maxGPUs {
+			d.NVLinks = nil
+		}
+		if len(d.Paths) > maxGPUs {
+			d.Paths = nil
+		}
 		for _, text := range []*string{&d.UUID, &d.BusID, &d.Name, &d.CPUs} {
 			*text = Clean(*text)
 		}
 		if h := d.Health; h != nil {
+			h.Slowdowns = first(h.Slowdowns, maxSlowdowns)
 			for j, reason := range h.Slowdowns {
 				h.Slowdowns[j] = gpu.Slowdown(Clean(string(reason)))
 			}
@@ -81,3 +96,6 @@ func sanitize(inv *gpu.Inventory) {
 		}
 	}
 }
+
+// first returns a copy of the first elements, so that nothing keeps the memory of the others.
+func first[T any](all []T, most int) []T { return slices.Clone(all[:min(len(all), most)]) }

@@ -21,7 +21,7 @@ const (
 	maxGets = 1 << 13 // requests of one host that wait for keys
 	// maxNotes bounds the notes per host that are shown. Programs should use their output instead.
 	maxNotes = 100
-	// maxGPUs and maxGPU bound the GPUs of a rank and the bytes of a GPU's name.
+	// maxGPUs and maxGPU bound the GPUs of a rank or host and the bytes of a GPU's name.
 	maxGPUs = 256
 	maxGPU  = 128
 )
@@ -87,7 +87,7 @@ func (v *validator) checkReady(r *wire.Ready) {
 		known[p.Rank] = true
 		p.CPUs = Clean(p.CPUs)
 		p.Where = Clean(p.Where)
-		p.GPUs = slices.Clone(p.GPUs[:min(len(p.GPUs), maxGPUs)])
+		p.GPUs = first(p.GPUs, maxGPUs)
 		for i, gpu := range p.GPUs {
 			p.GPUs[i] = strings.Clone(gpu[:min(len(gpu), maxGPU)])
 		}

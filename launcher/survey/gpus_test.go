@@ -3,6 +3,7 @@ package survey
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/fake"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 func TestInventory(t *testing.T) {
@@ -81,4 +83,36 @@ func TestInventory(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A host with many GPUs, and with much to say of each, takes up no more of a table than the largest
+// real host.
+func TestInventoriesAreBounded(t *testing.T) {
+	many := `{"devices":[{"mig":[` + repeated("{}") + `],"processes":[` + repeated("{}") +
+		`],"nvlinks":{` + numbered() + `},"paths":{` + numbered() + `},"health":{"slowdowns":[` +
+		repeated(`"temperature"`) + `]}},` + repeated("{}") + `]}`
+	synctest.Test(t, func(t *testing.T) {
+		m := &fake.Machine{Serve: answering(wire.TypeListGPUs, wire.TypeGPUs, many)}
+		for _, g := range Inventory(t.Context(), []hostfile.Host{{Name: "f1"}}, reachOf(t, m)) {
+			must.That(t, g.Err == nil && len(g.Devices) > 0, "%v, %d GPUs", g.Err, len(g.Devices))
+			d := g.Devices[0]
+			check.That(t, cap(g.Devices) <= 512, "%d GPUs", cap(g.Devices))
+			check.That(t, cap(d.MIG) <= 128 && cap(d.Processes) <= 2048, "%d instances, %d processes", cap(d.MIG),
+				cap(d.Processes))
+			check.That(t, len(d.NVLinks) == 0 && len(d.Paths) == 0, "%d links, %d paths", len(d.NVLinks), len(d.Paths))
+			check.That(t, cap(d.Health.Slowdowns) <= 32, "%d slowdowns", cap(d.Health.Slowdowns))
+		}
+	})
+}
+
+// repeated lists a value of JSON many times.
+func repeated(value string) string { return strings.Repeat(value+",", 20000) + value }
+
+// numbered is the inside of a JSON object with many numbers as keys.
+func numbered() string {
+	var pairs []string
+	for i := range 20000 {
+		pairs = append(pairs, fmt.Sprintf(`"%d":1`, i))
+	}
+	return strings.Join(pairs, ",")
 }
