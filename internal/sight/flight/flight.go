@@ -41,7 +41,9 @@ type Call struct {
 }
 
 // Over reports whether the collective has ended.
-func (c *Call) Over() bool { return c.State == "completed" }
+func (c *Call) Over() bool { return over(c.State) }
+
+func over(state string) bool { return state == "completed" }
 
 // Bounds on the kept parts of a dump.
 const (
@@ -49,6 +51,10 @@ const (
 	maxCalls  = 64 // calls of a group
 	maxText   = 200
 	maxValues = 2 << 20 // values of a pickle; a dump of 2,000 calls with their stacks has a tenth of them
+
+	// maxEntries bounds the entries that are looked at, the last ones: a pickle may refer to one
+	// entry a million times. PyTorch keeps 2,000 by default, and writes some 300 bytes for each.
+	maxEntries = 1 << 16
 )
 
 // Parse reads a dump that PyTorch has written, a pickle, without running anything in it. now is the
@@ -66,27 +72,50 @@ func Parse(data []byte, now time.Time) (*Dump, error) {
 	if d.Library == "" {
 		d.Library = top.text("nccl_version")
 	}
-	groups := map[string]*Group{}
+	groups := map[string]*group{}
 	for name, value := range asDict(top["pg_config"]) {
 		info := asDict(value)
 		if len(groups) < maxGroups {
-			groups[name] = &Group{Name: cut(name), Desc: info.text("desc"), Ranks: info.text("ranks")}
+			groups[name] = &group{Group: Group{Name: cut(name), Desc: info.text("desc"), Ranks: info.text("ranks")}}
 		}
 	}
-	for _, value := range top.list("entries") {
-		add(groups, asDict(value), now)
+	entries := top.list("entries")
+	for _, value := range entries[max(0, len(entries)-maxEntries):] {
+		add(groups, asDict(value))
 	}
 	for _, g := range groups {
-		if g.Name != "" || len(g.Calls) > 0 { // gloo's only group has a second entry without a name
-			d.Groups = append(d.Groups, *g)
+		if g.Name != "" || len(g.entries) > 0 { // gloo's only group has a second entry without a name
+			d.Groups = append(d.Groups, g.whole(now))
 		}
 	}
 	slices.SortFunc(d.Groups, func(a, b Group) int { return cmp.Compare(a.Name, b.Name) })
 	return d, nil
 }
 
+// group is a Group whose calls are still entries of the dump. The texts of an entry take a hundred
+// times as long as the rest, so they are made only for the calls that are kept.
+type group struct {
+	Group
+	entries []dict
+}
+
+// whole returns g with its calls.
+func (g *group) whole(now time.Time) Group {
+	for _, entry := range g.entries {
+		g.Calls = append(g.Calls, Call{
+			Number: entry.number("collective_seq_id"),
+			Kind:   entry.text("profiling_name"),
+			State:  entry.text("state"),
+			Shape:  shape(entry),
+			Began:  max(0, now.Sub(time.Unix(0, entry.number("time_created_ns")))),
+			Where:  where(entry.list("frames")),
+		})
+	}
+	return g.Group
+}
+
 // add puts an entry of a dump into its group, if it is a collective.
-func add(groups map[string]*Group, entry dict, now time.Time) {
+func add(groups map[string]*group, entry dict) {
 	names := entry.list("process_group")
 	if len(names) == 0 || entry.flag("is_p2p") {
 		return
@@ -97,28 +126,21 @@ func add(groups map[string]*Group, entry dict, now time.Time) {
 		if len(groups) >= maxGroups {
 			return
 		}
-		g = &Group{Name: cut(name)}
+		g = &group{Group: Group{Name: cut(name)}}
 		groups[name] = g
 	}
 	if len(names) > 1 && g.Desc == "" {
 		desc, _ := names[1].(string)
 		g.Desc = cut(desc)
 	}
-	c := Call{
-		Number: entry.number("collective_seq_id"),
-		Kind:   entry.text("profiling_name"),
-		State:  entry.text("state"),
-		Shape:  shape(entry),
-		Began:  max(0, now.Sub(time.Unix(0, entry.number("time_created_ns")))),
-		Where:  where(entry.list("frames")),
-	}
-	g.Last = max(g.Last, c.Number)
-	g.Calls = append(g.Calls, c)
-	if len(g.Calls) <= maxCalls {
+	g.Last = max(g.Last, entry.number("collective_seq_id"))
+	g.entries = append(g.entries, entry)
+	if len(g.entries) <= maxCalls {
 		return
 	}
-	oldest := slices.IndexFunc(g.Calls, func(c Call) bool { return c.Over() }) // calls that go on are kept longest
-	g.Calls = slices.Delete(g.Calls, max(0, oldest), max(0, oldest)+1)
+	// Calls that go on are kept longest.
+	oldest := slices.IndexFunc(g.entries, func(e dict) bool { return over(e.text("state")) })
+	g.entries = slices.Delete(g.entries, max(0, oldest), max(0, oldest)+1)
 }
 
 // shape formats the inputs of a collective: "1024x4 Float".

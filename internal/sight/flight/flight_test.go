@@ -58,20 +58,42 @@ func TestOtherPicklesAreRefused(t *testing.T) {
 
 // Of a group's calls the last ones are kept, and those that go on.
 func TestCallsThatGoOnAreKept(t *testing.T) {
-	groups := map[string]*Group{}
+	groups := map[string]*group{}
 	for n := range int64(200) {
 		state := "completed"
 		if n == 3 {
 			state = "started"
 		}
 		add(groups, dict{"process_group": &pickle.List{Items: []any{"0", "default_pg"}}, "collective_seq_id": n + 1,
-			"state": state}, time.Now())
+			"state": state})
 	}
-	g := groups["0"]
+	g := groups["0"].whole(time.Now())
 	if len(g.Calls) != maxCalls || g.Oldest() == nil || g.Oldest().Number != 4 || g.Last != 200 || g.Call(200) == nil ||
 		g.Call(10) != nil {
 		t.Errorf("%d calls, %+v", len(g.Calls), g.Calls[0])
 	}
+}
+
+// A pickle may refer to one entry again and again: a dump of 2 MB had a million calls.
+func TestEntriesAreBounded(t *testing.T) {
+	text := func(s string) string { return "\x8c" + string(rune(len(s))) + s }
+	frame := "}(" + text("filename") + text("/x/train.py") + text("name") + text("step") + "u"
+	entry := "}(" + text("process_group") + "](" + text("0") + text("default_pg") + "e" +
+		text("collective_seq_id") + "K\x07" + text("frames") + "]" + frame + "au"
+	dump := func(references int) []byte {
+		return []byte("\x80\x04}(" + text("version") + text("2.10") + text("entries") + "](" +
+			entry + "\x94" + strings.Repeat("h\x00", references) + "eu.")
+	}
+	var parsed *Dump
+	taken := func(data []byte) float64 {
+		return testing.AllocsPerRun(1, func() { parsed = must.Get(Parse(data, time.Now()))(t) })
+	}
+	few := taken(dump(maxCalls))
+	must.That(t, len(parsed.Groups) == 1 && len(parsed.Groups[0].Calls) == maxCalls, "%+v", parsed)
+	check.Equal(t, parsed.Groups[0].Calls[0].Where, "step (x/train.py:0)")
+	many := taken(dump(1 << 20))
+	check.That(t, len(parsed.Groups[0].Calls) == maxCalls && parsed.Groups[0].Last == 7, "%+v", parsed.Groups[0])
+	check.That(t, many < few+1000, "a dump of a million references took %v allocations, a small one %v", many, few)
 }
 
 func FuzzParse(f *testing.F) {
