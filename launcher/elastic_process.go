@@ -322,6 +322,8 @@ func (j *elasticJob) exit(p *elasticProcess, e Exit) {
 	if member {
 		j.epoch.fences.RankEnded(m.Rank)
 	}
+	// A rank is a victim of its epoch only, and of an abort that came before its end.
+	victim := member && (e.Aborted && j.epoch.aborted || p.lostBy == j.epoch.plan.Epoch)
 	if stopping, _ := j.driver.Stopping(p.name); e.IsFailure() && !stopping {
 		j.abort(p.name.Host, p, e.Describe())
 		if j.driver.Unaware() { // the driver ends the job; the rank's last lines are known when all output is written
@@ -334,7 +336,6 @@ func (j *elasticJob) exit(p *elasticProcess, e Exit) {
 			}
 		}
 	}
-	victim := e.Aborted || j.epoch != nil && p.lostBy == j.epoch.plan.Epoch
 	if e.Failed != "" {
 		why := &RefusedError{Code: e.Code, What: e.Failed, Remedy: e.Remedy}
 		if e.Code == CodeLaunch || !j.permanent(p, why) {

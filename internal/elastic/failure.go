@@ -57,6 +57,9 @@ func (d *Driver) failed(p *process, f Failure) {
 		d.exclude(h)
 		return
 	case f.Victim:
+		if !slices.Contains(d.victims, h) {
+			d.victims = append(d.victims, h)
+		}
 		return
 	}
 	if !d.cfg.Together && d.again(p, f.Code) {
@@ -64,8 +67,13 @@ func (d *Driver) failed(p *process, f Failure) {
 		d.stopAll(End{Code: f.Code, Cause: cause}, false)
 		return
 	}
+	d.charge(h, f.Code)
+}
+
+// charge counts a failure against a host, which rests if there are too many.
+func (d *Driver) charge(h *host, code int) {
 	budget := d.cfg.Budget
-	if f.Code == CodeNoRank { // not a program's failure, so a budget raised for failing programs does not apply
+	if code == CodeNoRank { // not a program's failure, so a budget raised for failing programs does not apply
 		budget = min(budget, usualBudget)
 	}
 	if h.overspent(budget, d.cfg.BudgetTime, d.now) {
@@ -73,6 +81,17 @@ func (d *Driver) failed(p *process, f Failure) {
 		d.note(NoteAside, h.name, "host %s: more than %d failures within %v; it gets no new ranks for %v", h.name,
 			budget, d.cfg.BudgetTime, wait.Round(time.Second))
 	}
+}
+
+// chargeVictims counts the failures of victims of the epoch that is over, once for each host, if
+// none is known of which they are victims: a host that says so could fail without end.
+func (d *Driver) chargeVictims() {
+	if d.first != nil && d.first.Victim {
+		for _, h := range d.victims {
+			d.charge(h, CodeNoRank)
+		}
+	}
+	d.victims = nil
 }
 
 // exclude sets a host aside after a failure, as horovodrun does, with its other processes. A job

@@ -278,6 +278,23 @@ func TestVictimsAreNotTheCause(t *testing.T) {
 	p.step(Exited{Process: p.live[slot("b0")], Signal: 11}).expect("interrupt; end 139")
 }
 
+// A rank of b ends in each epoch and says that it is a victim, and no other rank fails. Its host
+// rests, as if the rank had failed by itself.
+func TestVictimsOfNobodyCount(t *testing.T) {
+	p := begun(t, Config{NP: 2, Min: 1}, "a:1,b:1")
+	started := 0
+	for p.now < 10*time.Minute {
+		if q, lives := p.live[slot("b0")]; lives {
+			started++
+			delete(p.live, q.Slot)
+			p.step(Exited{Process: q, Code: 1, Victim: true})
+		}
+		p.recover()
+		p.wait(time.Second)
+	}
+	check.That(t, p.end == nil && started > 3 && started < 40, "%d processes in %v, end %v", started, p.now, p.end)
+}
+
 // The host is listed for 2 s and missing for 2 s, for two hours.
 func TestFlappingHost(t *testing.T) {
 	p := begun(t, Config{NP: 1, Min: 1, Max: 2}, "a:1")

@@ -239,6 +239,7 @@ func (d *Driver) reform() {
 	}
 	if d.phase == Parking {
 		d.judge()
+		d.chargeVictims()
 		d.enter(Forming)
 	}
 	for _, p := range d.alive() {

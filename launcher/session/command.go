@@ -22,6 +22,7 @@ type runAgent func(ctx context.Context, nonce string, stdin io.Reader, stdout, s
 type command struct {
 	Frames *wire.Reader
 	Cancel context.CancelFunc // ends the command at once
+	life   context.Context    // ends with Cancel, as each session calls in the end
 	stdin  *io.PipeWriter
 	stdout *io.PipeReader
 	stderr *prose.Tail
@@ -42,6 +43,7 @@ func startAgent(ctx context.Context, path string, run runAgent, build string, ti
 	c := &command{
 		Frames: wire.NewReader(stdoutReader),
 		Cancel: cancel,
+		life:   life,
 		stdin:  stdinWriter,
 		stdout: stdoutReader,
 		stderr: prose.NewTail(stderrSize),

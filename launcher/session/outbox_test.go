@@ -185,7 +185,7 @@ func TestAllStreamsTogetherHaveCredit(t *testing.T) {
 // holds none of the values that it has replaced.
 func TestReplacedValuesAreNotKeptForAnswers(t *testing.T) {
 	withOutbox(t, func(t *testing.T, o *outbox, r *io.PipeReader, w *io.PipeWriter) {
-		s := &Session{Out: o}
+		s := &Session{Out: o, command: &command{life: t.Context()}}
 		store := kv.NewStore()
 		var kept []weak.Pointer[byte]
 		for i := range 100 {

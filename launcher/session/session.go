@@ -266,7 +266,7 @@ func (s *Session) Put(store *kv.Store, p wire.Put) error {
 }
 
 // Get answers the session's request when the key is in the store or the wait is over, or ctx ends
-// with the job.
+// with the job. Nothing waits longer than the session: hosts of an elastic job have many of them.
 func (s *Session) Get(ctx context.Context, store *kv.Store, g wire.Get) error {
 	if err := checkGet(g); err != nil {
 		return err
@@ -274,10 +274,11 @@ func (s *Session) Get(ctx context.Context, store *kv.Store, g wire.Get) error {
 	if s.gets.Add(1) > maxGets {
 		return &wire.FormatError{Reason: "too many requests wait for keys"}
 	}
-	go func() { // ends with the wait, or the job
+	go func() { // ends with the wait, the session or the job
 		defer s.gets.Add(-1)
 		ctx, cancel := context.WithTimeout(ctx, g.Wait)
 		defer cancel()
+		defer context.AfterFunc(s.life, cancel)()
 		store.Get(ctx, g.Key)
 		cancel()
 		s.Out.answer(g.ID, func() ([]byte, bool) {

@@ -1,0 +1,88 @@
+package launcher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/fake"
+)
+
+// besides runs an elastic job for a minute on a host whose rank works and on one with other agents.
+// The job starts with the good host's rank.
+func besides(t *testing.T, other *fake.Machine, change func(*Options)) Result {
+	t.Helper()
+	var began time.Time
+	good := serving(func(a *fake.Agent) error { return a.Live(began.Add(time.Minute)) })
+	other.Disk = fake.NewDisk(map[string]string{"/opt/gorun": "build one"})
+	settings := elasticOf(1, hostfile.Host{Name: "h0", Slots: 1}, hostfile.Host{Name: "h1", Slots: 1})
+	r, err := elasticJobOn(t, good, settings, func(o *Options) {
+		began = time.Now()
+		o.Dial = func(_ context.Context, h hostfile.Host) (Host, error) {
+			if h.Name == "h0" {
+				return good, nil
+			}
+			return other, nil
+		}
+		if change != nil {
+			change(o)
+		}
+	})
+	check.OK(t, err)
+	return r
+}
+
+// A host makes the job start a process there again and again. It says that each has failed because
+// of others, which are well. It is given few, and the launcher keeps little of each.
+func TestProcessesThatFailWithoutEnd(t *testing.T) {
+	large := strings.Repeat("x", 4<<20)
+	for name, end := range map[string]wire.Exit{
+		"fails":       {Code: 1},
+		"is a victim": {Code: 1, Aborted: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := heapSize()
+			var kept int64
+			started := 0
+			r := besides(t, serving(func(a *fake.Agent) error {
+				if started++; started > 40 {
+					return a.Live(time.Now().Add(time.Second))
+				}
+				kept = heapSize() - before
+				e := end
+				e.Rank = a.Job.Ranks[0].Rank
+				return errors.Join(a.Out.SendMessage(wire.TypeNote, wire.Note{By: e.Rank, Text: large}), a.Exit(e),
+					a.Out.Send(wire.TypeDone, 0, nil))
+			}), nil)
+			check.That(t, r.Code() == 0 && started > 1 && started < 20, "%d processes, %+v", started, r)
+			check.That(t, kept < 16<<20, "the launcher keeps %d MiB of %d processes", kept>>20, started)
+		})
+	}
+}
+
+// Requests of a process end with it, however long they were to wait.
+func TestRequestsEndWithTheirProcess(t *testing.T) {
+	const requests = 1000
+	most := 0
+	r := besides(t, serving(func(a *fake.Agent) error {
+		time.Sleep(time.Second) // those of the process before end
+		most = max(most, runtime.NumGoroutine())
+		rank := a.Job.Ranks[0].Rank
+		for i := range requests {
+			if err := a.Out.SendMessage(wire.TypeGet,
+				wire.Get{ID: uint64(i), Key: fmt.Sprint(i), Wait: math.MaxInt64}); err != nil {
+				return err
+			}
+		}
+		return errors.Join(a.Exit(wire.Exit{Rank: rank, Code: 1}), a.Out.Send(wire.TypeDone, 0, nil))
+	}), nil)
+	check.That(t, r.Code() == 0 && most < requests, "%d goroutines as a process starts, %+v", most, r)
+}
