@@ -34,7 +34,7 @@ func (j *elasticJob) stream() error {
 			j.opts.Tap(int(j.serial(serial).rank.Load()), fd, at, data)
 		}
 	}
-	j.print(how)
+	j.print(how, j.settings.NP)
 	return nil
 }
 

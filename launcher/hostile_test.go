@@ -160,6 +160,8 @@ func TestHostileAgentIsBlamed(t *testing.T) {
 		"a number without an end": {func(a *fake.Agent) error {
 			return a.Out.Send(wire.TypeExit, 0, []byte(`{"Rank":`+strings.Repeat("9", 1<<22)+`}`))
 		}, "exit message: "},
+		"ends for want of a memory of its own": {message(wire.TypeExit,
+			wire.Exit{Rank: 2, OutOfMemory: wire.OutOfMemory(strings.Repeat("x", 1<<20))}), "used up the memory of"},
 		"spawns for another": {message(wire.TypeSpawn,
 			wire.SpawnRequest{By: 0, Programs: []wire.SpawnProgram{{Argv: wire.Texts{"a"}, Ranks: 1}}}),
 			"spoke for rank 0"},
@@ -528,6 +530,44 @@ func TestRanksThatWereNotSpawnedPrintNothing(t *testing.T) {
 			"%s: %v, %v", name, err, r.Cause)
 		check.That(t, !strings.Contains(r.out, "forged"), "%s: %q", name, r.out)
 	}
+}
+
+// Of ranks that were spawned and have ended little is kept: a host may spawn tens of thousands.
+func TestEndsOfSpawnedRanksAreShort(t *testing.T) {
+	const ranks = 500
+	var kept int64
+	long := strings.Repeat("x", 64<<10)
+	r, err := runSpawning(t, []*fake.Machine{serving(func(a *fake.Agent) error {
+		before := heapSize()
+		for range ranks {
+			more := wire.SpawnRequest{By: 0, Programs: []wire.SpawnProgram{{Argv: wire.Texts{"a"}, Ranks: 1}}}
+			if err := a.Out.SendMessage(wire.TypeSpawn, more); err != nil {
+				return err
+			}
+			f, err := a.Expect(wire.TypeWorld)
+			if err != nil {
+				return err
+			}
+			var w wire.World
+			if err := f.Decode(&w); err != nil || len(w.Numbers) != 1 {
+				return fmt.Errorf("%+v, %w", w, err)
+			}
+			e := wire.Exit{
+				Rank:    w.Numbers[0],
+				Failed:  long,
+				Remedy:  long,
+				Program: long,
+			}
+			if err := errors.Join(a.Print(e.Rank, 2, long[:1<<10]), a.Exit(e)); err != nil {
+				return err
+			}
+		}
+		time.Sleep(time.Second)
+		kept = heapSize() - before
+		return succeed(a)
+	})}, 128, func(o *Options) { o.Stdout = io.Discard; o.Stderr = io.Discard })
+	succeeds(t, r.Result, err)
+	check.That(t, kept/ranks < 6<<10, "%d KiB are kept of each rank", kept/ranks>>10)
 }
 
 // heap is how much memory is in use.

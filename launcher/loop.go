@@ -421,9 +421,14 @@ func (l *loop) output(s *session.Session, f wire.Frame) error {
 	return nil
 }
 
-// print starts the printers of the ranks' output.
-func (l *loop) print(how output.Format) {
-	stdout := output.Printing{Format: how, Files: l.files, Failed: func(err error) { l.failed <- err }}
+// print starts the printers of the output of ranks, with so many of which the job starts.
+func (l *loop) print(how output.Format, ranks int) {
+	stdout := output.Printing{
+		Format: how,
+		Files:  l.files,
+		Ranks:  ranks,
+		Failed: func(err error) { l.failed <- err },
+	}
 	stderr := stdout
 	stdout.W = l.opts.Stdout
 	stdout.Screen = l.opts.Screen[1]

@@ -14,7 +14,7 @@ import (
 
 // stream begins to carry output, input and requests between hosts and launcher.
 func (j *job) stream() {
-	j.print(j.opts.Format)
+	j.print(j.opts.Format, j.plan.Size)
 	j.spawned = newSpawnCoordinator(j.plan, j.sessions, func(ranks []int) { j.notify(Spawned{ranks}) })
 	j.fences = core.NewFences(0, j.plan.Size)
 	j.startup = core.NewStartup(j.plan, j.opts.MPITimeout)

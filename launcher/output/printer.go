@@ -39,6 +39,7 @@ type Printing struct {
 	W      io.Writer
 	Screen bool        // whether W is a terminal that can erase a line
 	Files  *Files      // nil: none
+	Ranks  int         // how many ranks the job starts with, whose last lines are kept longest
 	Failed func(error) // called once when W fails
 	// Match reports whether a line, without its end, is shown. A line waits until it is whole. nil:
 	// all lines are shown, as they come.
@@ -66,8 +67,9 @@ type Printer struct {
 	streams map[uint32]*stream // key: number, see wire.OutputStream
 	out     bytes.Buffer
 	turn    turn
-	last    *stream // stream printed last
-	open    *stream // the stream whose incomplete line or progress bar is on the terminal; nil means none
+	tails   []*stream // streams with a tail, of ranks that the job has started later, the oldest in front
+	last    *stream   // stream printed last
+	open    *stream   // the stream whose incomplete line or progress bar is on the terminal; nil means none
 	broken  bool
 	lines   int // lines that were shown
 	folder  *fold.Folder
@@ -238,6 +240,9 @@ func (p *Printer) print(s *stream, c chunk) {
 	case p.Files != nil:
 		p.Files.write(s.rank, s.fd, c.data)
 	}
+	if s.fd == 2 && len(s.tail) == 0 && s.rank >= p.Ranks {
+		p.limitTails(s)
+	}
 	s.keep(c.data)
 	if p.Show == nil || p.Show(s.rank, s.fd) {
 		s.at = c.at
@@ -355,6 +360,19 @@ func (p *Printer) write() {
 		}
 	}
 	p.out.Reset()
+}
+
+// maxTails bounds the streams of ranks that the job has started later whose last lines are kept. A
+// host may have tens of thousands of them started.
+const maxTails = 1 << 13
+
+// limitTails makes room for the tail of a stream that has none.
+func (p *Printer) limitTails(s *stream) {
+	p.tails = append(p.tails, s)
+	if len(p.tails) > maxTails {
+		p.tails[0].tail = nil
+		p.tails = p.tails[1:]
+	}
 }
 
 // keep remembers the end of stderr.

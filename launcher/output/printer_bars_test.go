@@ -2,6 +2,7 @@ package output
 
 import (
 	"bytes"
+	"io"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -131,6 +132,22 @@ func TestLastLinesOfMuchOutput(t *testing.T) {
 	}
 	line := []byte("a warning that comes again and again\n")
 	check.Equal(t, testing.AllocsPerRun(100, func() { s.keep(line) }), 0, "allocations to remember a line")
+}
+
+// Last lines are kept of all ranks that a job starts with, and of some that it starts later.
+func TestLastLinesOfManyRanks(t *testing.T) {
+	const more = 2 * maxTails
+	p := NewPrinter(Printing{W: io.Discard, Ranks: 2})
+	for rank := range 2 + more {
+		p.Add(wire.OutputStream(rank, 2), []byte("some words\n"), func(int) {})
+	}
+	p.Close()
+	kept := 0
+	for rank := range 2 + more {
+		kept += len(p.lastLines(rank))
+	}
+	check.That(t, kept == 2+maxTails && len(p.lastLines(0)) == 1 && len(p.lastLines(1)) == 1 &&
+		len(p.lastLines(1+more)) == 1, "lines of %d ranks are kept", kept)
 }
 
 func TestEndOfStderrIsVisible(t *testing.T) {

@@ -108,17 +108,27 @@ func (v *validator) CheckExit(e *wire.Exit) error {
 			e.Rank, e.Code, e.Signal)}
 	case e.MPI != "" && e.MPI != wire.MPIAborted && e.MPI != wire.MPIUnfinished:
 		return &wire.FormatError{Reason: fmt.Sprintf("the agent says that rank %d ended as %.40q", e.Rank, e.MPI)}
+	case e.OutOfMemory != "" && e.OutOfMemory != wire.MemoryOfHost && e.OutOfMemory != wire.MemoryOfGroup &&
+		e.OutOfMemory != wire.MemoryLikely:
+		return &wire.FormatError{Reason: fmt.Sprintf("the agent says that rank %d used up the memory of %.40q", e.Rank,
+			e.OutOfMemory)}
 	}
 	v.mu.Lock()
 	v.exited[e.Rank] = true
 	delete(v.spawned, e.Rank)
 	v.mu.Unlock()
-	e.Failed = Clean(e.Failed)
-	e.Remedy = Clean(e.Remedy)
-	e.Program = Clean(e.Program)
-	e.OutOfMemory = wire.OutOfMemory(Clean(string(e.OutOfMemory)))
+	for _, text := range []*string{&e.Failed, &e.Remedy, &e.Program} {
+		*text = Clean(*text)
+		if !v.identity.Host.Planned(e.Rank) && len(*text) > maxSpawnedText {
+			*text = strings.ToValidUTF8(strings.Clone((*text)[:maxSpawnedText]), "") + "..."
+		}
+	}
 	return nil
 }
+
+// maxSpawnedText bounds each text about the end of a rank that was spawned. A host may spawn tens
+// of thousands during a job, whose ends are kept.
+const maxSpawnedText = 256
 
 // CheckDone validates a done: all ranks of the agent have ended.
 func (v *validator) CheckDone() error {
