@@ -72,14 +72,10 @@ func same(proofs []proof, scanned time.Time, find func(path string) (proof, bool
 
 // proofsIn returns a function that finds the proof of a path in dir, and one that ends the search.
 // It opens files where it can, since network file systems may answer a stat from their cache, and
-// follows no links below dir. It finds nothing in a file system that another user serves.
+// follows no links below dir. It finds nothing in a file system that another user serves, which may
+// also be mounted below dir, on a single file.
 func proofsIn(dir string) (find func(path string) (proof, bool), end func()) {
 	folder, err := os.OpenFile(dir, unix.O_RDONLY|unix.O_DIRECTORY, 0)
-	if err == nil {
-		if err = trust.FileSystem(folder); err != nil {
-			folder.Close()
-		}
-	}
 	if err != nil {
 		return func(string) (proof, bool) { return proof{}, false }, func() {}
 	}
@@ -91,18 +87,25 @@ func proofsIn(dir string) (find func(path string) (proof, bool), end func()) {
 			}
 			defer f.Close()
 		}
-		info, err := f.Stat()
-		if err != nil {
-			return proof{}, false
-		}
-		if path != "." && info.Mode().Type()&^fs.ModeDir == 0 {
-			if opened, err := openBelow(folder, path, unix.O_RDONLY|unix.O_NONBLOCK); err == nil {
-				if now, err := opened.Stat(); err == nil {
-					info = now
-				}
+		info, err := statOf(f)
+		if err == nil && path != "." && info.Mode().Type()&^fs.ModeDir == 0 {
+			if opened, failed := openBelow(folder, path, unix.O_RDONLY|unix.O_NONBLOCK); failed == nil {
+				info, err = statOf(opened)
 				opened.Close()
 			}
 		}
+		if err != nil {
+			return proof{}, false
+		}
 		return proofOf(path, info), true
 	}, func() { folder.Close() }
+}
+
+// statOf describes an open file, unless its file system is another user's, which says of a file
+// what that user likes.
+func statOf(file *os.File) (fs.FileInfo, error) {
+	if err := trust.FileSystem(file); err != nil {
+		return nil, err
+	}
+	return file.Stat()
 }

@@ -3,6 +3,7 @@ package attacks
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -23,16 +24,22 @@ func disguises() []string { return []string{"evil", "-", "x\vuser_id=0", "user_i
 // attacker. Every owner and mode that a program asks for is the attacker's choice then.
 func mirage(t *testing.T, c *lab.Cluster, source, mount, name string) {
 	t.Helper()
+	asOn(t, c, attacker, `mkdir -p "$1"`, mount) // as fusermount asks
+	mountMirage(t, c, source, mount, name)
+	must.Equal(t, asOn(t, c, victim, `stat -c '%u %a' "$1"`, mount), "65534 700\n", mount, "is of")
+}
+
+// mountMirage is mirage at a mount point that is there, which may be a file.
+func mountMirage(t *testing.T, c *lab.Cluster, source, mount, name string) {
+	t.Helper()
 	if _, err := os.Stat("/dev/fuse"); err != nil {
 		lab.Skip(t, "needs /dev/fuse")
 	}
-	asOn(t, c, attacker, `mkdir -p "$1"`, mount) // as fusermount asks
 	out := serveMirage(t, c, `exec "$@"`, source, mount, name)
 	must.Until(t, "the mount", func() bool {
 		must.That(t, !strings.Contains(out.String(), "fuse: "), "%v", out.String())
 		return strings.Contains(out.String(), "ready")
 	})
-	must.Equal(t, asOn(t, c, victim, `stat -c '%u %a' "$1"`, mount), "65534 700\n", mount, "is of")
 }
 
 // serveMirage starts a script of root that ends in the program fuse, and ends it with the test.
@@ -156,20 +163,13 @@ func TestMountDuringTheChecksIsNotRun(t *testing.T) {
 // A file that another user's process shows as the victim's, with the bytes, time and mode of what
 // is copied, is not taken for the copy: the process may show others later.
 func TestFileOfAnotherUsersFileSystemIsNotTheCopy(t *testing.T) {
-	if _, err := os.Stat("/dev/fuse"); err != nil {
-		lab.Skip(t, "needs /dev/fuse")
-	}
 	c := lab.MustNamespacesAs(t, victim, lab.Specs(1)...)
 	s := newCommons(t, c.Dir)
 	s.as(0, `chmod 1777 open && echo secret >file && chmod 500 file && chown 65534:65534 file &&
 		cp -p file theirs/file && chmod 644 theirs/file`)
 	s.as(attacker, `: >open/file`)
 	shown := filepath.Join(c.Dir, "open/file")
-	out := serveMirage(t, c, `exec "$@"`, filepath.Join(c.Dir, "theirs/file"), shown, "evil")
-	must.Until(t, "the mount", func() bool {
-		must.That(t, !strings.Contains(out.String(), "fuse: "), "%v", out.String())
-		return strings.Contains(out.String(), "ready")
-	})
+	mountMirage(t, c, filepath.Join(c.Dir, "theirs/file"), shown, "evil")
 	must.Equal(t, asOn(t, c, victim, `stat -c '%u %a' "$1" && cat "$1"`, shown), "65534 500\nsecret\n")
 	r := command.Start(t, c, "cp", filepath.Join(c.Dir, "file"), "f1:"+filepath.Dir(shown))
 	code := r.Wait()
@@ -232,6 +232,31 @@ func TestFolderOfAnotherUsersFileSystemIsNotTheStagedOne(t *testing.T) {
 	asOn(t, c, 0, `mkdir "$1/real" && mount --bind "$2" "$1/real" && mount -t tmpfs -o mode=1777 tmpfs "$2"`, c.Dir,
 		scratch)
 	mirage(t, c, filepath.Join(c.Dir, "real/work"), work, "evil")
+	r := command.Start(t, c, "-H", "f1", "--stage", work, "sh", "-c", "pwd && ls").Want(0)
+	must.That(t, strings.Contains(r.Out.String(), "/.cache/gorun/work/"), "the rank runs in %s", &r.Out)
+}
+
+// A folder of another user's own that has the number of the staged one, and in which a process of
+// theirs shows files with the numbers and times of the staged ones, is not taken for it either. On
+// many file systems a user has a say in the number of a new folder, and nowhere in its time.
+func TestFolderThatHoldsAnotherUsersFileSystemIsNotTheStagedOne(t *testing.T) {
+	if os.Getuid() != 0 {
+		lab.Skip(t, "needs root to mount")
+	}
+	scratch := t.TempDir()
+	must.Run(t, exec.Command("sh", "-c", `chmod 755 "$0/.." && exec mount -t tmpfs -o mode=1777 tmpfs "$0"`, scratch))
+	t.Cleanup(func() { must.Run(t, exec.Command("umount", "-l", scratch)) })
+	c := lab.MustNamespacesAs(t, victim, lab.Specs(1)...)
+	newCommons(t, c.Dir).as(victim, fmt.Sprintf(`mkdir %[1]s/work && echo mine >%[1]s/work/train.py`, scratch))
+	work := filepath.Join(scratch, "work")
+	number := asOn(t, c, victim, `stat -c %i "$1"`, work)
+	asOn(t, c, 0, `mkdir "$1/real" && mount --bind "$2" "$1/real" && mount -t tmpfs -o mode=1777 tmpfs "$2"`, c.Dir,
+		scratch)
+	asOn(t, c, attacker, `mkdir "$1" && : >"$1/train.py"`, work)
+	must.Equal(t, asOn(t, c, victim, `stat -c %i "$1"`, work), number, "the number of the attacker's folder")
+	shown := filepath.Join(work, "train.py")
+	mountMirage(t, c, filepath.Join(c.Dir, "real/work/train.py"), shown, "evil")
+	must.Equal(t, asOn(t, c, victim, `stat -c '%u %a' "$1"`, shown), "65534 500\n", shown, "is of")
 	r := command.Start(t, c, "-H", "f1", "--stage", work, "sh", "-c", "pwd && ls").Want(0)
 	must.That(t, strings.Contains(r.Out.String(), "/.cache/gorun/work/"), "the rank runs in %s", &r.Out)
 }
