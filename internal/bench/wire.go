@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
@@ -9,11 +10,13 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"sync"
 	"time"
 
 	"github.com/gorun/gorun/internal/net/admit"
+	"github.com/gorun/gorun/internal/net/secure"
 	"github.com/gorun/gorun/ring"
 )
 
@@ -94,13 +97,18 @@ func opposite(ctx context.Context, c *ring.Comm) (peer int, local bool, err erro
 	return 1, true, nil
 }
 
+// ownAddr returns this host's address for the wire.
+func ownAddr(local bool) string {
+	if host := os.Getenv("GORUN_ADDR"); host != "" && !local {
+		return host
+	}
+	return "127.0.0.1"
+}
+
 // listen opens a socket and puts a nonce and its address into hello.
 func listen(ctx context.Context, local bool, hello []byte) (net.Listener, error) {
-	host := os.Getenv("GORUN_ADDR")
-	if local || host == "" {
-		host = "127.0.0.1"
-	}
-	l, err := (&net.ListenConfig{Control: congestion(local)}).Listen(ctx, "tcp", net.JoinHostPort(host, "0"))
+	at := net.JoinHostPort(ownAddr(local), "0")
+	l, err := (&net.ListenConfig{Control: congestion(local)}).Listen(ctx, "tcp", at)
 	if err != nil {
 		return nil, err
 	}
@@ -162,14 +170,22 @@ func proves(conn net.Conn, nonce []byte) bool {
 	return err == nil && subtle.ConstantTimeCompare(shown, nonce) == 1
 }
 
+// dial connects to the address in hello, if this rank may connect to what another rank says.
 func dial(ctx context.Context, local bool, hello []byte) (net.Conn, error) {
 	nonce := hello[:nonceSize]
-	addr := hello[nonceSize:]
-	for len(addr) > 0 && addr[len(addr)-1] == 0 {
-		addr = addr[:len(addr)-1]
+	at, err := netip.ParseAddrPort(string(bytes.TrimRight(hello[nonceSize:], "\x00")))
+	if err != nil {
+		return nil, err
+	}
+	own, err := netip.ParseAddr(ownAddr(local))
+	if err != nil {
+		return nil, err
+	}
+	if len(secure.Dialable([]netip.AddrPort{at}, []netip.Addr{own})) == 0 {
+		return nil, fmt.Errorf("rank 0 listens at %v, to which other ranks do not connect", at)
 	}
 	d := net.Dialer{Timeout: joinTimeout, Control: congestion(local)}
-	conn, err := d.DialContext(ctx, "tcp", string(addr))
+	conn, err := d.DialContext(ctx, "tcp", at.String())
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -90,6 +91,17 @@ func TestWireIsClosedToStrangers(t *testing.T) {
 	defer accepted.Close()
 	n, err := stranger.Read(make([]byte, 1))
 	check.That(t, n <= 0 && err != nil, "the stranger's connection is open")
+}
+
+// Rank 0 says where it listens, which leads no other rank to a service of its own.
+func TestWireLeadsToNoOwnService(t *testing.T) {
+	t.Setenv("GORUN_ADDR", "10.0.0.2")
+	for at, local := range map[string]bool{"127.0.0.1:6379": false, "127.0.0.1:22": true, "localhost:6379": true} {
+		hello := make([]byte, helloSize)
+		copy(hello[nonceSize:], at)
+		conn, err := dial(t.Context(), local, hello)
+		check.That(t, conn == nil && err != nil && !strings.Contains(err.Error(), "connect:"), "%s: %v", at, err)
+	}
 }
 
 // Strangers who connect first and say nothing do not hold the ranks up.

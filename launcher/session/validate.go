@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/net/kv"
+	"github.com/gorun/gorun/internal/net/secure"
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/prose"
 )
@@ -73,7 +74,9 @@ func Clean(text string) string { return prose.Printable(text) }
 // checkReady keeps of a ready what a host may say: a placement of each of its ranks, with bounded
 // texts.
 func (v *validator) checkReady(r *wire.Ready) {
-	r.FreePort = max(0, min(r.FreePort, 65535))
+	if r.FreePort < secure.FirstPort || r.FreePort > 65535 {
+		r.FreePort = 0
+	}
 	r.Contained = Clean(r.Contained)
 	r.Note = Clean(r.Note)
 	r.GPUs = Clean(r.GPUs)

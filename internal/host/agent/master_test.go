@@ -42,3 +42,26 @@ func TestOtherUsersOnMasterPort(t *testing.T) {
 	check.OK(t, h.out.Send(wire.TypeStdin, inputStream, nil))
 	h.finish()
 }
+
+// MASTER_ADDR, which rank 0's host says, leads other hosts' ranks to none of their own services.
+func TestMasterIsNoOwnService(t *testing.T) {
+	for _, tt := range []struct {
+		master string
+		port   int
+		own    string
+		want   string
+	}{
+		{"10.0.0.1", 4711, "10.0.0.2", "10.0.0.1:4711"},
+		{"10.0.0.1", 0, "10.0.0.2", "10.0.0.1:0"},
+		{"fd00::1", 4711, "fd00::2", "fd00::1:4711"},
+		{"127.0.0.1", 4711, "127.0.0.1", "127.0.0.1:4711"},
+		{"fe80::1%eth0", 4711, "fe80::2%eth0", "fe80::1%eth0:4711"},
+		{"127.0.0.1", 4711, "10.0.0.2", ":0"},
+		{"::ffff:127.0.0.1", 4711, "10.0.0.2", ":0"},
+		{"169.254.169.254", 4711, "10.0.0.2", ":0"},
+		{"example.com", 4711, "10.0.0.2", ":0"},
+	} {
+		r := rendezvous(wire.Start{Addrs: []string{tt.own}, MasterAddr: tt.master, MasterPort: tt.port})
+		check.Equal(t, fmt.Sprintf("%s:%d", r.MasterAddr, r.MasterPort), tt.want, tt.master, tt.own)
+	}
+}

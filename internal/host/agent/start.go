@@ -3,6 +3,7 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"slices"
 	"strconv"
@@ -15,6 +16,7 @@ import (
 	"github.com/gorun/gorun/internal/host/errand"
 	"github.com/gorun/gorun/internal/host/seat"
 	"github.com/gorun/gorun/internal/host/services"
+	"github.com/gorun/gorun/internal/net/secure"
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/rankenv"
 )
@@ -204,7 +206,7 @@ func (s *starter) rankOf(r wire.Rank) rankenv.Rank {
 		Shares:     s.job.Shares,
 		Network:    s.networks(),
 		Launcher:   s.job.Launcher,
-		Rendezvous: rankenv.Rendezvous{MasterAddr: s.begun.MasterAddr, MasterPort: s.begun.MasterPort},
+		Rendezvous: rendezvous(s.begun),
 	}
 	if len(s.begun.Addrs) > 0 {
 		place.Addr = s.begun.Addrs[0]
@@ -216,6 +218,24 @@ func (s *starter) rankOf(r wire.Rank) rankenv.Rank {
 		}
 	}
 	return s.services.Describe(place, s.programs[r.Program].withoutFiles, s.programs[r.Program].mpi.MPI)
+}
+
+// rendezvous returns MASTER_ADDR and MASTER_PORT for the ranks here, unless they would lead to a
+// service of this host or link because rank 0's host says so. The port is 0 if that host has none.
+func rendezvous(begun wire.Start) (r rankenv.Rendezvous) {
+	master, err := netip.ParseAddr(begun.MasterAddr)
+	var own []netip.Addr
+	for _, text := range begun.Addrs {
+		if addr, err := netip.ParseAddr(text); err == nil {
+			own = append(own, addr)
+		}
+	}
+	port := uint16(max(begun.MasterPort, secure.FirstPort))
+	if err == nil && len(secure.Dialable([]netip.AddrPort{netip.AddrPortFrom(master, port)}, own)) > 0 {
+		r.MasterAddr = begun.MasterAddr
+		r.MasterPort = begun.MasterPort
+	}
+	return r
 }
 
 // networks is how the ranks here use networks.

@@ -273,6 +273,15 @@ func welcoming(t *testing.T) (one, zero *Endpoint, taken chan int) {
 	return one, meet(t, 0, 1, nil, one.Addrs()), taken
 }
 
+// A lane goes where a first connection might go, whatever the other rank calls its rail.
+func TestLanesToOwnServicesAreNotDialled(t *testing.T) {
+	_, zero, _ := welcoming(t)
+	for _, at := range []string{"127.0.0.1:22", "169.254.7.7:40000"} {
+		check.Error(zero.DialLane(testContext(t), 1, 0, 1, loopback(), netip.MustParseAddrPort(at))).Is(t, ErrNoAddress,
+			at)
+	}
+}
+
 // The key's holder adds lanes once its first connection was taken, also the same one again.
 func TestLanes(t *testing.T) {
 	one, zero, taken := welcoming(t)

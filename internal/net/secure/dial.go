@@ -54,11 +54,7 @@ func (d *dialer) dial(ctx context.Context, rank int, addrs []netip.AddrPort) ([]
 // race makes the first connection, by [Race]. A private address may lead to another machine, which
 // fails the handshake; it is tried until ctx ends all the same.
 func (d *dialer) race(ctx context.Context, rank int, addrs []netip.AddrPort) (*Conn, netip.AddrPort, error) {
-	var own []netip.Addr
-	for _, at := range d.own {
-		own = append(own, at.Addr())
-	}
-	if addrs = Dialable(addrs, own); len(addrs) == 0 {
+	if addrs = d.dialable(addrs...); len(addrs) == 0 {
 		return nil, netip.AddrPort{}, ErrNoAddress
 	}
 	won, i, errs := Race(ctx, len(addrs), func(ctx context.Context, i int, failed func()) (*Conn, error) {
@@ -139,6 +135,15 @@ func (d *dialer) onceLane(ctx context.Context, rank, stripe, lane int, from neti
 		return nil, err
 	}
 	return conn, nil
+}
+
+// dialable returns those of a rank's addresses that this rank may connect to.
+func (d *dialer) dialable(addrs ...netip.AddrPort) []netip.AddrPort {
+	var own []netip.Addr
+	for _, at := range d.own {
+		own = append(own, at.Addr())
+	}
+	return Dialable(addrs, own)
 }
 
 // local reports whether addr is on this host.

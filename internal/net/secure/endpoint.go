@@ -171,6 +171,9 @@ func (e *Endpoint) welcome() Lanes {
 // addresses to one of the other's. Lane is 1 or above.
 func (e *Endpoint) DialLane(ctx context.Context, rank, stripe, lane int, from netip.Addr, to netip.AddrPort) (*Conn,
 	error) {
+	if len(e.dialer.dialable(to)) == 0 {
+		return nil, ErrNoAddress
+	}
 	conn, err := e.dialer.onceLane(ctx, rank, stripe, lane, from, to)
 	if err != nil {
 		return nil, err
