@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -108,6 +109,31 @@ _show(io.BytesIO("f1:0: na\u00efve \u2713\n".encode()), sys.stdout)
 	cmd.Env = append(os.Environ(), "PYTHONIOENCODING=iso-8859-1")
 	out, err := cmd.CombinedOutput()
 	check.That(t, err == nil && string(out) == "f1:0: na\xefve ?\n", "%v: %q", err, out)
+}
+
+// A rank whose line does not end fills no memory of the program that called gorun.run.
+func TestRunShowsLongLinesInParts(t *testing.T) {
+	needs(t, "pickle")
+	const show = `
+import io
+from gorun import _run
+class To:
+    encoding = "utf-8"
+    longest = 0
+    text = ""
+    def write(self, text):
+        self.longest = max(self.longest, len(text))
+        self.text += text
+    def flush(self): pass
+to = To()
+said = "x" + "\u2713" * (1 << 20) + "\nnext\n"
+_run._show(io.BytesIO(said.encode() + b"\xe2"), to)
+print(to.text == said + "\ufffd", to.longest)
+`
+	out, err := exec.CommandContext(t.Context(), interpreter, "-c", show).CombinedOutput()
+	same, longest, _ := strings.Cut(strings.TrimSpace(string(out)), " ")
+	n, nerr := strconv.Atoi(longest)
+	check.That(t, err == nil && nerr == nil && same == "True" && n <= 64<<10, "%v: %s", err, out)
 }
 
 // Of the calls between ranks only those that promise objects unpickle.

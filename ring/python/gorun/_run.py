@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import pickle
 import shutil
@@ -18,6 +19,7 @@ from . import _checkout, _data, errors
 
 RESULTS = ("data", "pickle")  # how results travel; the first line of a rank's standard input names one
 TEXT_SIZE = 64 << 10  # of an error, at most
+LINE_SIZE = 64 << 10  # of what is shown at a time, at most
 # Begins a rank. With -c, as with -m, Python would look for every module in the current directory first, where anyone may have put some.
 _START = "import sys; sys.path[0] == '' and sys.path.pop(0); from gorun import _task; sys.exit(_task.main())"
 
@@ -146,11 +148,18 @@ def _feed(pipe: IO[bytes], payload: bytes) -> None:
 
 
 def _show(pipe: IO[bytes], to: Any) -> None:
+    """Shows what gorun prints, line by line. A rank's line may have no end: of a long one a part at a time is kept."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def show(text: str) -> None:
+        encoding = getattr(to, "encoding", None) or "utf-8"
+        to.write(text.encode(encoding, "replace").decode(encoding))
+        to.flush()
+
     with pipe:
-        for line in pipe:
-            encoding = getattr(to, "encoding", None) or "utf-8"
-            to.write(line.decode("utf-8", "replace").encode(encoding, "replace").decode(encoding))
-            to.flush()
+        for part in iter(lambda: pipe.readline(LINE_SIZE), b""):
+            show(decoder.decode(part))
+        show(decoder.decode(b"", True))
 
 
 def _results(folder: int, code: int, results: str) -> List[Any]:
