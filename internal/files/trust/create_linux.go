@@ -166,6 +166,25 @@ func makeFolder(path string) (dir int, err error) {
 	return dir, err
 }
 
+// OpenRegular opens a regular file for reading. It never waits, and opens nothing else: whoever may
+// write to the folder may have made the file a pipe, or a link to a terminal or to a device.
+func OpenRegular(path string) (*os.File, error) {
+	found, err := openFile(unix.AT_FDCWD, path, unix.O_PATH, path)
+	if err != nil {
+		return nil, asPathError("open", path, err)
+	}
+	defer found.Close()
+	info, err := found.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if err := regular(path, info); err != nil {
+		return nil, err
+	}
+	file, err := reopen(found, unix.O_RDONLY|unix.O_NONBLOCK) // a lease of its owner makes others wait
+	return file, asPathError("open", path, err)
+}
+
 // locate resolves the links of a path and returns the directory that the file is in, or is to be
 // in, and its name there.
 func locate(path string) (dir int, name string, err error) {
@@ -270,8 +289,13 @@ func createAt(dir int, name string, flags int, path string) (*os.File, error) {
 	if err := overwritable(found, path); err != nil {
 		return nil, err
 	}
+	return reopen(found, unix.O_WRONLY|flags)
+}
+
+// reopen opens the file of an O_PATH descriptor.
+func reopen(found *os.File, flags int) (*os.File, error) {
 	link := "/proc/self/fd/" + strconv.Itoa(int(found.Fd()))
-	return openFile(unix.AT_FDCWD, link, unix.O_WRONLY|flags, path)
+	return openFile(unix.AT_FDCWD, link, flags, found.Name())
 }
 
 // overwritableAt is overwritable for a file that is not open.

@@ -47,6 +47,31 @@ func Folder(path string) (*os.Root, error) {
 	return os.OpenRoot(path)
 }
 
+// OpenRegular opens a regular file for reading. It never waits: whoever may write to the folder may
+// have made the file a pipe, or a link to a terminal or to a device.
+func OpenRegular(path string) (*os.File, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := regular(path, info); err != nil {
+		return nil, err
+	}
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err = file.Stat()
+	if err == nil {
+		err = regular(path, info)
+	}
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	return file, nil
+}
+
 // FileSystem returns an *Error if an open file belongs to another user's file system in user space.
 func FileSystem(*os.File) error { return nil }
 

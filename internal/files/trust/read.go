@@ -17,31 +17,20 @@ var ErrIrregular = errors.New("it is no regular file")
 // the path itself names as they are: /dev/null, /dev/stdin, and the pipe of a shell's <(command).
 func Open(path string) (*os.File, error) {
 	if isDevice(path) {
-		return os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+		return os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
 	}
 	return OpenRegular(path)
 }
 
-// OpenRegular opens a regular file for reading. It never waits: whoever may write to the folder may
-// have made the file a pipe, or a link to a terminal or to a device without end.
-func OpenRegular(path string) (*os.File, error) {
-	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	info, err := file.Stat()
+// regular returns an error unless info is that of a regular file.
+func regular(path string, info fs.FileInfo) error {
 	switch {
-	case err != nil:
 	case info.IsDir():
-		err = &fs.PathError{Op: "open", Path: path, Err: syscall.EISDIR}
+		return &fs.PathError{Op: "open", Path: path, Err: syscall.EISDIR}
 	case !info.Mode().IsRegular():
-		err = &fs.PathError{Op: "open", Path: path, Err: ErrIrregular}
+		return &fs.PathError{Op: "open", Path: path, Err: ErrIrregular}
 	}
-	if err != nil {
-		file.Close()
-		return nil, err
-	}
-	return file, nil
+	return nil
 }
 
 // isDevice reports whether a path names a device or an open descriptor, which no other user makes.
