@@ -9,6 +9,7 @@
 # descriptor of it which mount that is. Its server chooses the name in that list, which may be - or any bytes but blanks. In a chroot the mount of its root is not in the list; then the type of the file system counts.
 #
 # The scripts are in folders that are not judged yet, so they take commands only from the absolute folders of PATH. gorun gets PATH as it was, h.
+# plain runs a command without the account's variables: TIME_STYLE, QUOTING_STYLE and others change what ls says.
 
 h=$PATH a=$PATH: p=
 while [ "$a" ]; do
@@ -28,6 +29,9 @@ while read -r k v r; do
 	esac
 done 2>/dev/null </proc/self/status
 : "${u:=$(id -u)}"
+plain() (
+	exec env -i PATH="$PATH" LC_ALL=C "$@"
+)
 mine() {
 	m=
 	while read -r k v; do
@@ -37,7 +41,7 @@ mine() {
 	done 2>/dev/null 3<. </proc/self/fdinfo/3
 	t= a=
 	if [ "$m" ]; then
-		t=$(LC_ALL=C grep "^$m " /proc/self/mountinfo)
+		t=$(plain grep "^$m " /proc/self/mountinfo)
 		case $t in
 		"" | "$m "*) ;;
 		*) t=" - fuse" ;;
@@ -45,7 +49,7 @@ mine() {
 		a=${t##* } t=${t#* - }
 	fi
 	if [ -z "$t" ] && [ -e /proc/self/mountinfo ]; then
-		case $(stat -f -c %t . 2>/dev/null) in
+		case $(plain stat -f -c %t . 2>/dev/null) in
 		"" | 65735546) t=fuse ;;
 		esac
 	fi
@@ -64,7 +68,7 @@ trusted() {
 		set -- "$q" "$@"
 		q=${q%/*}
 	done
-	LC_ALL=C ls -ldn / "$@" | (
+	plain ls -ldn / "$@" | (
 		n=0
 		while read -r m l o g s a b c f; do
 			n=$((n + 1))

@@ -216,6 +216,38 @@ func TestScriptsTakeNoCommandsOfTheirFolders(t *testing.T) {
 	check.Error(os.Stat(root+"/MARK")).Is(t, os.ErrNotExist)
 }
 
+// Variables of the account that change what commands say do not change what is safe. gorun gets
+// them as they were.
+func TestVariablesOfTheAccountDoNotMisleadScripts(t *testing.T) {
+	root := home(t, func(r string) error {
+		return errors.Join(put(r+"/tmp/gorun", 0o755), os.Chmod(r+"/tmp", 0o777|os.ModeSticky),
+			os.Mkdir(r+"/own", 0o755), os.WriteFile(r+"/own/gorun", []byte("#!/bin/sh\nprintenv $1\n"), 0o755),
+			putInCache(r+"/home/"+inCache, 0o755),
+			os.WriteFile(r+"/home/"+inCache, []byte("#!/bin/sh\necho ran what nobody sent\n"), 0))
+	})
+	for _, variable := range []string{
+		"TIME_STYLE=long-iso", "TIME_STYLE=+", "TIME_STYLE=+a b c d", "TIME_STYLE=none", "QUOTING_STYLE=c",
+		"QUOTING_STYLE=shell-always", "BLOCK_SIZE=human-readable", "LS_BLOCK_SIZE=1", "POSIXLY_CORRECT=1",
+		"LC_ALL=C.UTF-8", "GREP_OPTIONS=-v", "TZ=a b c", "GZIP=-l",
+	} {
+		name, value, _ := strings.Cut(variable, "=")
+		run := func(path, cached string) (int, string) {
+			args := []string{"-c", startScript(), "gorun-start", path, cached, name}
+			cmd := exec.CommandContext(t.Context(), "/bin/sh", args...)
+			cmd.Dir = root
+			cmd.Env = []string{"HOME=" + root + "/home", "PATH=" + os.Getenv("PATH"), variable}
+			out, _ := cmd.Output()
+			return cmd.ProcessState.ExitCode(), string(out)
+		}
+		code, said := run(root+"/tmp/gorun", "")
+		check.That(t, code == codeUnsafe && said == "", "%s: in a sticky directory: %d, %q", variable, code, said)
+		code, said = run("", inCache)
+		check.That(t, code == codeAbsent && said == "", "%s: of another content: %d, %q", variable, code, said)
+		code, said = run(root+"/own/gorun", "")
+		check.That(t, code == 0 && strings.TrimSpace(said) == value, "%s: exit status %d, %q", variable, code, said)
+	}
+}
+
 // The scripts pass through login shells that disagree about these.
 func TestScriptsNeedNoQuoting(t *testing.T) {
 	for _, script := range []string{startScript(), uploadScript()} {

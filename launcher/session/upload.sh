@@ -67,7 +67,7 @@ do
 		continue
 	fi
 	echo "$2:go"
-	if gzip -dc >".$2/new" && chmod 500 ".$2/new" && echo "$2 $6" >".$2/checked" && mv -f ".$2/new" "$3"; then
+	if plain gzip -dc >".$2/new" && chmod 500 ".$2/new" && echo "$2 $6" >".$2/checked" && mv -f ".$2/new" "$3"; then
 		{
 			sync -d "$3"
 			mv -f ".$2/checked" checked

@@ -14,10 +14,10 @@ whole() {
 		echo "$PWD/$1: nothing says what it is" >&2
 		return 1
 	}
-	case $(LC_ALL=C ls -dtc checked "./$1" 2>/dev/null) in
+	case $(plain ls -dtc checked "./$1" 2>/dev/null) in
 	checked*) return 0 ;;
 	esac
-	case $(sha256sum <"$1" 2>/dev/null) in
+	case $(plain sha256sum <"$1" 2>/dev/null) in
 	"$s "*) touch checked 2>/dev/null ;;
 	*)
 		echo "$PWD/$1: it is not what was put there" >&2
