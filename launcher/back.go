@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -82,7 +81,7 @@ func (l *loop) bringBack(ctx context.Context, hosts []backHost, result *Result) 
 
 func (l *loop) back(ctx context.Context, hosts []backHost) *core.Back {
 	b := &core.Back{Dir: l.opts.Back.Dir}
-	here, remove, err := markFolder(b.Dir)
+	here, remove, err := fetch.Mark(b.Dir)
 	if err != nil {
 		b.Failed = []HostError{{Host: fetch.ThisMachine, Err: err}}
 		return b
@@ -100,7 +99,7 @@ func (l *loop) back(ctx context.Context, hosts []backHost) *core.Back {
 	for i, h := range hosts {
 		work.Go(func() {
 			errs[i] = turns.Do(ctx, func() (err error) {
-				got[i], err = l.backFrom(ctx, h, here, filepath.Join(b.Dir, folders[i]))
+				got[i], err = l.backFrom(ctx, h, &here, filepath.Join(b.Dir, folders[i]))
 				return err
 			})
 		})
@@ -133,9 +132,8 @@ func (l *loop) back(ctx context.Context, hosts []backHost) *core.Back {
 	return b
 }
 
-// backFrom brings the files of one host into dir. here is the name of a file in the launcher's
-// folder.
-func (l *loop) backFrom(ctx context.Context, h backHost, here, dir string) (got fetch.Got, err error) {
+// backFrom brings the files of one host into dir. here is a file in the launcher's folder.
+func (l *loop) backFrom(ctx context.Context, h backHost, here *wire.Mark, dir string) (got fetch.Got, err error) {
 	if h.lost {
 		return got, errors.New("the host was lost, and its files are there still")
 	}
@@ -146,7 +144,7 @@ func (l *loop) backFrom(ctx context.Context, h backHost, here, dir string) (got 
 		return got, err
 	}
 	defer end()
-	ask := wire.Fetch{Here: Text(here)}
+	ask := wire.Fetch{Here: here}
 	for _, wdir := range h.wdirs {
 		ask.From = append(ask.From, wire.FetchFrom{Dir: wdir, Patterns: l.opts.Back.Patterns})
 	}
@@ -156,25 +154,6 @@ func (l *loop) backFrom(ctx context.Context, h backHost, here, dir string) (got 
 		l.opts.Trace("%s: %d files came back to %s", h.name, got.Files, dir)
 	}
 	return got, err
-}
-
-// markFolder makes a file by which hosts find out that they see a folder of this machine.
-func markFolder(dir string) (name string, remove func(), err error) {
-	folder, err := fetch.OpenFolder(dir)
-	if err != nil {
-		return "", nil, err
-	}
-	file, err := os.CreateTemp(dir, ".gorun-here-*")
-	if err != nil {
-		return "", nil, errors.Join(err, folder.Close())
-	}
-	name = filepath.Base(file.Name())
-	return name, func() {
-		// A file that stays does no harm.
-		_ = file.Close()
-		_ = folder.Remove(name)
-		_ = folder.Close()
-	}, nil
 }
 
 // backHosts lists the hosts of the job from which files come back.

@@ -43,11 +43,9 @@ func find(ask wire.Fetch, home string) (*finder, error) {
 		if !filepath.IsAbs(dir) {
 			dir = filepath.Join(home, dir)
 		}
-		if ask.Here != "" {
-			if _, err := os.Lstat(filepath.Join(dir, string(ask.Here))); err == nil {
-				f.Shared = true
-				continue
-			}
+		if marked(dir, ask.Here) {
+			f.Shared = true
+			continue
 		}
 		for _, pattern := range from.Patterns {
 			names, err := glob(dir, pattern)

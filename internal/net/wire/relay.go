@@ -92,9 +92,15 @@ type Blamed struct {
 // Fetch asks for the files of a host that match patterns, and for what is in folders that do.
 type Fetch struct {
 	From []FetchFrom
-	// Here is the name of a file in the launcher's folder. A folder of the host that has it is the
-	// same one, of which nothing is sent. "": there is none.
-	Here Text `json:",omitempty"`
+	// Here is a file in the launcher's folder. A folder of the host that has it is the same one, of
+	// which nothing is sent. nil: there is none.
+	Here *Mark `json:",omitempty"`
+}
+
+// Mark is a file that only its user can read, and what it says.
+type Mark struct {
+	Name Text
+	Says Text
 }
 
 // FetchFrom is a folder, absolute or below the home directory, and patterns of paths in it, as of
