@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -63,11 +62,11 @@ func findAccess(lookup func(string) (string, bool), account string) (Access, err
 
 func inPodAccess(host, port, account string) (Access, error) {
 	const hint = "the pod needs serviceAccountName, and not automountServiceAccountToken: false"
-	ca, err := os.ReadFile(filepath.Join(account, "ca.crt"))
+	ca, err := readFile(filepath.Join(account, "ca.crt"))
 	if err != nil {
 		return Access{}, usage.Errorf(hint, "read this pod's service account: %w", err)
 	}
-	namespace, err := os.ReadFile(filepath.Join(account, "namespace"))
+	namespace, err := readFile(filepath.Join(account, "namespace"))
 	if err != nil {
 		return Access{}, usage.Errorf(hint, "read this pod's service account: %w", err)
 	}
@@ -77,7 +76,7 @@ func inPodAccess(host, port, account string) (Access, error) {
 		Namespace: strings.TrimSpace(string(namespace)),
 		InPod:     true,
 		tls:       &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12},
-		token:     tokenOf(filepath.Join(account, "token"), os.ReadFile),
+		token:     tokenOf(filepath.Join(account, "token"), readFile),
 	}, err
 }
 
@@ -101,10 +100,15 @@ func authorities(pem []byte) (*x509.CertPool, error) {
 }
 
 // readTrusted reads a file that says whom gorun obeys, or where it sends secrets. It opens nothing
-// that another user could have put there: a pipe would make it wait.
+// that another user could have put there.
 func readTrusted(path string) ([]byte, error) {
 	if err := trust.CheckOptional(path); err != nil {
 		return nil, err
 	}
-	return os.ReadFile(path)
+	return readFile(path)
 }
+
+// maxFile bounds a kubeconfig, and the files that one names.
+const maxFile = 4 << 20
+
+func readFile(path string) ([]byte, error) { return trust.ReadFile(path, maxFile) }

@@ -190,6 +190,10 @@ case $KUBERNETES_EXEC_INFO in *'"interactive":false'*) echo '{"status": {"token"
 	pipe := filepath.Join(dir, "pipe") // reading it would wait
 	must.OK(t, syscall.Mkfifo(pipe, 0o600))
 	must.OK(t, os.Chmod(pipe, 0o666))
+	ownPipe := filepath.Join(dir, "own-pipe")
+	must.OK(t, syscall.Mkfifo(ownPipe, 0o600))
+	long := write(t, dir, "long", "")
+	must.OK(t, os.Truncate(long, maxFile+1))
 	silent := strings.ReplaceAll(program, "login", "silent")
 	must.OK(t, os.WriteFile(silent, []byte("#!/bin/sh\necho no token >&2; exit 3\n"), 0o700))
 	ok := config(t, s, "token: secret")
@@ -209,6 +213,9 @@ case $KUBERNETES_EXEC_INFO in *'"interactive":false'*) echo '{"status": {"token"
 		{"others can write", open, "others can change"},
 		{"others can write the token", config(t, s, "tokenFile: "+token), "others can change"},
 		{"a pipe of others", pipe, "others can change"},
+		{"a pipe", ownPipe, "it is no regular file"},
+		{"a pipe as a token", config(t, s, "tokenFile: "+ownPipe), "it is no regular file"},
+		{"too long", long, "longer than 4194304 bytes"},
 	} {
 		c, err := client(tc.files)
 		if err == nil {
