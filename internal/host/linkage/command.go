@@ -66,6 +66,10 @@ func FindCommand(ctx context.Context, path string, argv []string, dir string, en
 			ask = askByName
 		}
 		if use = find(ctx, s.found[i], env, ask); use.MPI != None {
+			// The file, which perhaps never runs, may name a folder in which others have a libpmix.
+			if use.PMIx != "" && trust.Check(use.PMIx) != nil {
+				use.PMIx = ""
+			}
 			return use, true
 		}
 		s.words(script(s.found[i], false))

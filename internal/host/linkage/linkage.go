@@ -31,7 +31,7 @@ const (
 // Use is what a program uses.
 type Use struct {
 	MPI  MPI
-	PMIx string // the path of the libpmix that an Open MPI loads, or ""
+	PMIx string // the path of the libpmix that an Open MPI loads; "": the system's, or none
 }
 
 // listTime bounds the dynamic linker, which reads files that may be on a network.

@@ -208,6 +208,39 @@ func TestProgramsOfOthersAreNotListed(t *testing.T) {
 	check.That(t, guess, "it is no guess")
 }
 
+// A program of the user's that a command only names may look for libraries in a folder of others.
+// gorun loads no libpmix from there for it.
+func TestLibpmixOfOthersIsNotLoadedForNamedFiles(t *testing.T) {
+	cc, err := exec.LookPath("cc")
+	if err != nil {
+		t.Skip("needs cc")
+	}
+	dir := files.Make(t, map[string]string{"p.c": "int main(void) { return 0; }\n", "shared/openmpi/.in": ""})
+	shared := filepath.Join(dir, "shared")
+	build := func(path string, args ...string) string {
+		t.Helper()
+		args = append([]string{"-Wl,--no-as-needed", "-Wl,-rpath," + shared, "-o", path, filepath.Join(dir, "p.c")},
+			args...)
+		must.Run(t, exec.Command(cc, args...))
+		return path
+	}
+	library := func(name string, args ...string) string {
+		t.Helper()
+		soname := "-Wl,-soname," + filepath.Base(name)
+		return build(filepath.Join(shared, name), append([]string{"-shared", "-fPIC", soname}, args...)...)
+	}
+	pmix := library("libpmix.so.2")
+	library("openmpi/mca_pmix_ext3x.so", pmix)
+	for mpi, libraries := range map[MPI][]string{OpenMPI: {pmix}, OpenMPI4: {library("libopen-rte.so.40")}} {
+		program := build(filepath.Join(dir, "program"), library("libmpi.so.40", libraries...))
+		for mode, want := range map[os.FileMode]string{0o777: "", 0o755: pmix} {
+			must.OK(t, os.Chmod(shared, mode))
+			use, _ := FindCommand(t.Context(), "/bin/cat", []string{"cat", program}, dir, nil)
+			check.Equal(t, use, Use{MPI: mpi, PMIx: want}, mode)
+		}
+	}
+}
+
 // Packages of Python that others have put beside a program of the user are not listed either, and
 // no pipe there makes gorun wait.
 func TestPackagesOfOthersAreNotListed(t *testing.T) {
