@@ -106,6 +106,13 @@ func TestToolsOfOthersAreNotRun(t *testing.T) {
 	}
 }
 
+// Tools do not look for files in the current folder, which may be another user's.
+func TestToolsRunInNoFolderOfOthers(t *testing.T) {
+	t.Chdir(t.TempDir())
+	out, err := (&subject{}).tool(t.Context(), "/bin/sh", "-c", "pwd -P")
+	check.That(t, err == nil && string(out) == "/\n", "a tool runs in %q, %v", out, err)
+}
+
 // No tool is run on a process that has become another user's since it was opened.
 func TestProcessThatChangesItsUserIsLeftAlone(t *testing.T) {
 	lab.NeedRoot(t)

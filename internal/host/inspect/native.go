@@ -41,6 +41,7 @@ func (s *subject) tool(ctx context.Context, path string, args ...string) ([]byte
 	ctx, cancel := context.WithTimeout(ctx, toolLimit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Dir = "/" // gdb looks for sources in its working directory, which others may own
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "LC_ALL=C", "DEBUGINFOD_URLS="}
 	var out, errs output
 	cmd.Stdout = &out
