@@ -64,6 +64,13 @@ func (c *configCommand) Run(ctx context.Context) (code int, err error) {
 		return 0, err
 	}
 	chosen := c.given()
+	dir, err := os.Getwd()
+	if err != nil {
+		return 0, err
+	}
+	if err := settings.CheckCommands(c.flags, chosen, dir); err != nil {
+		return 0, err
+	}
 	c.o.Config = os.DevNull // the file that is replaced does not count
 	if _, err := c.complete(); err != nil {
 		return 0, err
@@ -88,7 +95,7 @@ func (c *configCommand) Run(ctx context.Context) (code int, err error) {
 	} else if staged {
 		chosen = append(chosen, "stage")
 	}
-	if err := c.write(path, chosen); err != nil {
+	if err := c.write(path, dir, chosen); err != nil {
 		return 0, err
 	}
 	fmt.Fprintf(c.plain, "wrote %s\nnow type: gorun -np %d hostname\n", path, max(slots, 1))
@@ -202,12 +209,8 @@ func (c *configCommand) askFolders(chosen []string) (staged bool, err error) {
 	return true, c.flags.Set("stage", ".")
 }
 
-// write writes the file of defaults.
-func (c *configCommand) write(path string, chosen []string) error {
-	dir, err := os.Getwd()
-	if err != nil {
-		return err
-	}
+// write writes the file of defaults. Relative paths start at dir.
+func (c *configCommand) write(path, dir string, chosen []string) error {
 	text, err := settings.FileOf(c.flags, chosen, dir)
 	if err != nil {
 		return err

@@ -128,9 +128,14 @@ func (s settings) relativeTo(dir, home string) settings {
 	return s
 }
 
-// pathFrom resolves value against dir or home if the flag takes a path.
+// pathFrom resolves value against dir or home if the flag takes a path, and the program of value
+// against dir if the flag takes a command.
 func pathFrom(dir, home, flag, value string) string {
-	if is := FlagsByName()[flag].Path; is == nil || !is(value) {
+	known := FlagsByName()[flag]
+	switch {
+	case known.Command != nil:
+		return known.Command(value, func(program string) string { return programFrom(dir, program) })
+	case known.Path == nil || !known.Path(value):
 		return value
 	}
 	below, tilde := strings.CutPrefix(value, "~/")

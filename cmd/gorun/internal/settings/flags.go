@@ -25,6 +25,8 @@ type Flag struct {
 	Words       []string          // some values, for completion
 	Complete    Completion
 	From        Level
+	// Command replaces the programs in a value that is a command line. nil: it is none.
+	Command func(value string, place func(program string) string) string
 }
 
 // Group is the flags below a heading of the help.
@@ -182,7 +184,7 @@ func (o *Options) Groups() []Group {
 			{Name: "replace-slow", To: &o.Elastic.ReplaceSlow,
 				Usage: "with --spares: let a spare take the place of a rank that takes this many times as long as " +
 					"the others for 45 s: 1.5"},
-			{Name: "host-discovery-script", To: &o.Elastic.Discovery, From: Connects,
+			{Name: "host-discovery-script", To: &o.Elastic.Discovery, Command: commandLine, From: Connects,
 				Usage: "elastic job: program that prints the available hosts, one per line: f1:2; runs every 0.75 s"},
 			{Name: "slots-per-host", To: &o.Elastic.slotsPerHost, From: Connects,
 				Usage: "slots of discovered hosts that come without a number, and of pods (default 1, or one for " +
@@ -235,10 +237,10 @@ func (o *Options) Groups() []Group {
 			{Name: "stage-env-dir", To: &o.StageBase,
 				Usage: "folder for such copies on hosts, on a disk of their own (default /var/tmp/gorun-UID/env, " +
 					"else ~/.cache/gorun/env)"},
-			{Name: "setup", To: &o.Setup,
+			{Name: "setup", To: &o.Setup, Command: asTyped,
 				Usage: "run a command once on each host before ranks start there, by sh -c; if it fails, no rank " +
 					"starts"},
-			{Name: "teardown", To: &o.Teardown,
+			{Name: "teardown", To: &o.Teardown, Command: asTyped,
 				Usage: "run a command once on each host when the ranks have ended, however they did, by sh -c, for " +
 					"at most a minute"},
 			{Name: "stdin", To: &o.Stdin, Words: []string{"0", "none"}, From: Programs,
@@ -295,7 +297,7 @@ func (o *Options) Groups() []Group {
 			{Name: "warn-signal", To: &o.Warn,
 				Usage: "send ranks a signal before --timeout, or before the end of the Slurm job: USR1@2m; without " +
 					"a time: 60 s before"},
-			{Name: "on-end", To: &o.OnEnd,
+			{Name: "on-end", To: &o.OnEnd, Command: commandLine,
 				Usage: "run a command here when the job has ended, by sh -c; GORUN_END_JOB, GORUN_END_CODE and " +
 					"others say how"},
 			{Name: "hang-timeout", To: &o.Hang.Timeout,
@@ -314,9 +316,9 @@ func (o *Options) Groups() []Group {
 				Usage: "transport to hosts: ssh, srun, kubexec (kubectl exec, for pods), system-ssh (the ssh " +
 					"program), rsh (the --launch-agent program), local (run every host here), or auto (srun in a " +
 					"Slurm job, else ssh)"},
-			{Name: "launch-agent", To: &o.RSHAgent, From: Connects,
+			{Name: "launch-agent", To: &o.RSHAgent, Command: agentLines, From: Connects,
 				Usage: "program that replaces the built-in SSH client, run as PROGRAM ARGS HOST COMMAND"},
-			{Name: "launch-agent-args", To: &o.RSHArgs, From: Connects,
+			{Name: "launch-agent-args", To: &o.RSHArgs, Command: asTyped, From: Connects,
 				Usage: "more arguments for --launch-agent, or for ssh with --launcher system-ssh; may be repeated"},
 			{Name: "ssh-config", Short: "F", To: &o.SSHConfig, Path: always, From: Connects,
 				Usage: "SSH configuration file (default: ~/.ssh/config and the system's)"},

@@ -19,6 +19,7 @@ func TestFilesAreReadAsWritten(t *testing.T) {
 		"-x A=1 -x B=yes -x C= --unset-env 007":   "export=A=1 export=B=yes export=C= unset-env=007",
 		"--network-interface ib0,10.0.0.0/8 -v":   "network-interface=ib0,10.0.0.0/8 verbose=1",
 		"--prefix null --gpus-per-rank none":      "gpus-per-rank=none prefix=null",
+		"--host-discovery-script ./up.sh":         "host-discovery-script=/at/up.sh",
 		"--timeout 1h --config other --grace 0.5": "grace=500ms timeout=1h0m0s",
 	} {
 		flags, _ := NewFlags()
@@ -35,5 +36,51 @@ func TestFilesAreReadAsWritten(t *testing.T) {
 		read := strings.Fields(listing(got))
 		slices.Sort(read)
 		check.Equal(t, strings.Join(read, " "), want)
+	}
+}
+
+// A command of a file finds its program beside the file, wherever a run is started, as other paths
+// of the file are found. What a shell would make something else of stays as it is.
+func TestCommandsOfFilesAreBesideThem(t *testing.T) {
+	for _, tc := range []struct{ flag, value, want string }{
+		{"host-discovery-script", "./up.sh --all ./x", "/at/up.sh --all ./x"},
+		{"host-discovery-script", "../up.sh|sort", "/up.sh|sort"},
+		{"host-discovery-script", " tools/up.sh", "/at/tools/up.sh"},
+		{"host-discovery-script", "/opt/up.sh", "/opt/up.sh"},
+		{"host-discovery-script", "cat hosts", "cat hosts"},
+		{"host-discovery-script", "$HOME/up.sh", "$HOME/up.sh"},
+		{"host-discovery-script", "~/up.sh", "~/up.sh"},
+		{"on-end", "./done", "/at/done"},
+		{"on-end", "A=./b ./done", "A=./b ./done"},
+		{"launch-agent", "ssh : ./shell -x : bin/rsh", "ssh : /at/shell -x : /at/bin/rsh"},
+		{"setup", "./setup.sh", "./setup.sh"},
+	} {
+		check.Equal(t, pathFrom("/at", "/home/ada", tc.flag, tc.value), tc.want)
+	}
+	check.Equal(t, pathFrom("a b", "", "on-end", "./done"), "'a b/done'")
+	check.Equal(t, pathFrom(".", "", "on-end", "./done"), "./done")
+}
+
+// The user's defaults hold in every folder, so no command there may be a path that starts at the
+// current one.
+func TestDefaultsRunNoProgramsOfOtherFolders(t *testing.T) {
+	for _, tc := range []struct{ flag, value, refused string }{
+		{"host-discovery-script", "./up.sh", ""},
+		{"host-discovery-script", "sh ./up.sh", "./up.sh"},
+		{"host-discovery-script", "'./up.sh'", "./up.sh"},
+		{"on-end", "~/done && mail ada", ""},
+		{"on-end", "date && ../done", "../done"},
+		{"launch-agent", "ssh : ./shell", ""},
+		{"setup", "modprobe x", ""},
+		{"setup", "tools/setup.sh", "tools/setup.sh"},
+		{"teardown", "/opt/end", ""},
+		{"launch-agent-args", "-F ./ssh_config", "./ssh_config"},
+		{"launch-agent-args", "-F /opt/ssh_config", ""},
+	} {
+		flags, _ := NewFlags()
+		must.OK(t, flags.Set(tc.flag, tc.value))
+		err := CheckCommands(flags, []string{tc.flag}, "/at")
+		check.That(t, tc.refused == "" && err == nil || tc.refused != "" && err != nil &&
+			strings.Contains(err.Error(), tc.refused), "--%s %s: %v", tc.flag, tc.value, err)
 	}
 }
