@@ -75,8 +75,30 @@ func lookers() map[string]string {
 	}
 }
 
+// dialers says, for each file of the product that connects to something, who has chosen the
+// address. Another host or rank has chosen none of this host's own services.
+func dialers() map[string]string {
+	return map[string]string{
+		"internal/bench/wire.go":              "rank 0, by secure.Dialable",
+		"internal/doctor/probe/interfaces.go": "another host, and nothing is sent",
+		"internal/doctor/probe/pairs.go":      "another host, by secure.Dialable",
+		"internal/files/relay/link.go":        "another host, by secure.Dialable",
+		"internal/host/errand/dial.go":        "gorun forward",
+		"internal/host/inspect/ras.go":        "the kernel: a process of this user listens there",
+		"internal/mpi/gloo/notice.go":         "a process of this host, which listens there",
+		"internal/net/callback/dial.go":       "gorun, by the ticket",
+		"internal/net/secure/dial.go":         "another rank, by Dialable",
+		"internal/net/secure/endpoint.go":     "the agent, and nothing is sent",
+		"internal/sight/control/socket.go":    "the user's own folder",
+		"ring/internal/boot/client.go":        "the agent",
+		"ssh/auth.go":                         "SSH_AUTH_SOCK and IdentityAgent",
+		"ssh/dial.go":                         "the user's hosts",
+	}
+}
+
 // A new listener says what bounds the connections of strangers, a new start of a program who has
-// chosen it, and what looks into other processes whose they are.
+// chosen it, what looks into other processes whose they are, and what connects who has chosen the
+// address.
 func TestDoorsSayWhoMayEnter(t *testing.T) {
 	for what, tt := range map[string]struct {
 		rows   map[string]string
@@ -88,6 +110,8 @@ func TestDoorsSayWhoMayEnter(t *testing.T) {
 			`os\.StartProcess\(|syscall\.Exec\(`), "let internal/files/trust check what another user can choose"},
 		"lookers": {lookers(), regexp.MustCompile(`PidfdGetfd\(|"/proc/(%d/(fd|environ|maps|mem|cwd|exe|root)|" ?\+)`),
 			"open the process by internal/host/process"},
+		"dialers": {dialers(), regexp.MustCompile(`net\.Dial\w*\(|\bnet\.Dialer\b|unix\.Connect\(`),
+			"let secure.Dialable check what another host or rank can choose"},
 	} {
 		opens := openers(t, tt.found)
 		for name, line := range opens {
