@@ -21,23 +21,18 @@ const maxFenced = wire.MaxControl / 2
 
 // NewFences returns the fences of an epoch (0: of a fixed job) of size ranks.
 func NewFences(epoch, size int) *Fences {
-	return &Fences{gather: kv.NewFences(size), epoch: epoch, size: size}
+	gather := kv.NewFences(size)
+	gather.Largest = maxFenced
+	return &Fences{gather: gather, epoch: epoch, size: size}
 }
 
 // Add takes one host's values and returns the message for all hosts when they are complete. The
-// error is a *[RankLost] if they never will be.
+// error is a *[RankLost] if they never will be, and names the host that brings too much.
 func (f *Fences) Add(host string, part wire.Fence) (*wire.Fence, error) {
 	all, err := f.gather.AddBy(host, part.Name, part.Values)
-	bytes := 0
-	for _, value := range all {
-		bytes += len(value)
-	}
 	switch stuck := f.Stuck(); {
 	case err != nil:
 		return nil, err
-	case bytes > maxFenced:
-		return nil, fmt.Errorf("fence %q: the values of all ranks are %d bytes, at most %d allowed", part.Name, bytes,
-			maxFenced)
 	case all != nil:
 		return &wire.Fence{Epoch: f.epoch, Name: part.Name, Values: all}, nil
 	case stuck != nil:

@@ -19,6 +19,10 @@ const (
 // Fences holds open fences: each collects one value from every member under its name. It is not
 // safe for concurrent use.
 type Fences struct {
+	// Largest bounds the bytes of one fence's values together; 0: only those of all fences are
+	// bounded.
+	Largest int
+
 	want   int
 	open   map[string]*fence
 	opened map[string]int // key: who opened fences; number of those that are open
@@ -31,6 +35,7 @@ type fence struct {
 	opener string
 	values map[int][]byte // key: member
 	bytes  map[string]int // bytes of the values; key: who brought them
+	total  int            // bytes of all values
 }
 
 // NewFences returns fences of want members each.
@@ -63,6 +68,19 @@ type FullError struct {
 func (e *FullError) Error() string {
 	return fmt.Sprintf("fence %.40q: %s has opened %d fences already, and brought %d bytes to open ones", e.Name, e.By,
 		e.Opened, e.Bytes)
+}
+
+// LargeError reports that the values of one fence are too large together.
+type LargeError struct {
+	Name           string
+	Bytes, Largest int
+	By             string // who has brought most of them
+	Brought        int    // bytes of their values
+}
+
+func (e *LargeError) Error() string {
+	return fmt.Sprintf("fence %.40q: its values are %d bytes, at most %d allowed; %s brings %d of them, the most",
+		e.Name, e.Bytes, e.Largest, e.By, e.Brought)
 }
 
 // Stuck reports an open fence that cannot end, because a member that has ended is not in it: of
@@ -109,6 +127,9 @@ func (f *Fences) AddBy(by, name string, values map[int][]byte) (all map[int][]by
 			return nil, &DuplicateError{name, member}
 		}
 	}
+	if f.Largest > 0 && one.total+size > f.Largest {
+		return nil, one.tooLarge(name, f.Largest, by, size)
+	}
 	if opens {
 		f.open[name] = one
 		f.opened[by]++
@@ -116,6 +137,7 @@ func (f *Fences) AddBy(by, name string, values map[int][]byte) (all map[int][]by
 	f.bytes += size
 	f.held[by] += size
 	one.bytes[by] += size
+	one.total += size
 	maps.Copy(one.values, values)
 	if len(one.values) < f.want {
 		return nil, nil
@@ -127,6 +149,20 @@ func (f *Fences) AddBy(by, name string, values map[int][]byte) (all map[int][]by
 		f.bytes -= brought
 	}
 	return one.values, nil
+}
+
+// tooLarge returns the error for a fence with size bytes more of somebody's.
+func (f *fence) tooLarge(name string, largest int, by string, size int) *LargeError {
+	brought := maps.Clone(f.bytes)
+	brought[by] += size
+	e := &LargeError{Name: name, Bytes: f.total + size, Largest: largest}
+	for _, who := range slices.Sorted(maps.Keys(brought)) {
+		if e.By == "" || brought[who] > e.Brought {
+			e.By = who
+			e.Brought = brought[who]
+		}
+	}
+	return e
 }
 
 // sizeOf returns the bytes of values, or an error if one is too large.
