@@ -54,16 +54,17 @@ func (s *Stream) look() time.Duration {
 
 // progress is what a user of the stream waits for, and which sockets the wait must watch.
 type progress struct {
-	acked, cut       uint64
-	reordered, lanes int
-	pending          int // bytes that lanes were given and have not sent
+	acked, cut uint64
+	reordered  uint64
+	lanes      int
+	pending    int // bytes that lanes were given and have not sent
 }
 
 func (s *Stream) progress() progress {
 	p := progress{
 		acked:     s.out.window.acked,
 		cut:       s.out.window.cut,
-		reordered: len(s.in.reorder),
+		reordered: s.in.reorder.came,
 		lanes:     len(s.lanes),
 	}
 	for _, l := range s.lanes {

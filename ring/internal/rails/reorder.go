@@ -1,37 +1,48 @@
 package rails
 
-import "slices"
+import "math/bits"
 
-// reorderBuffer keeps received pieces of the stream that come after missing ones, in order, none
-// overlapping.
-type reorderBuffer []piece
-
-type piece struct {
-	off  uint64
-	data []byte
+// reorderBuffer keeps received bytes of the stream that come after missing ones. It keeps them in
+// blocks of one size: the other rank chooses in how many pieces they come, and in which order.
+type reorderBuffer struct {
+	blocks map[uint64]*block // by offset in blocks
+	first  uint64            // there is no block before
+	came   uint64            // bytes that were inserted so far
 }
 
-// insert copies the parts of data that the buffer lacks.
+const blockSize = 64 << 10
+
+// block is a part of the stream.
+type block struct {
+	data [blockSize]byte
+	have [blockSize / 64]uint64 // a bit for each byte that was received
+}
+
+// empty reports whether the buffer has nothing.
+func (s *reorderBuffer) empty() bool { return len(s.blocks) == 0 }
+
+// insert copies data.
 func (s *reorderBuffer) insert(off uint64, data []byte) {
-	for at := 0; len(data) > 0; at++ {
-		free := len(data) // bytes before the next piece
-		if at < len(*s) {
-			next := (*s)[at]
-			end := next.off + uint64(len(next.data))
-			if end <= off {
-				continue
-			}
-			if next.off <= off { // it has the start of data
-				skip := min(uint64(len(data)), end-off)
-				off += skip
-				data = data[skip:]
-				continue
-			}
-			free = int(min(uint64(free), next.off-off))
+	if s.blocks == nil {
+		s.blocks = map[uint64]*block{}
+	}
+	if s.empty() {
+		s.first = off / blockSize
+	}
+	s.came += uint64(len(data))
+	for len(data) > 0 {
+		number := off / blockSize
+		b := s.blocks[number]
+		if b == nil {
+			b = &block{}
+			s.blocks[number] = b
+			s.first = min(s.first, number)
 		}
-		*s = slices.Insert(*s, at, piece{off, slices.Clone(data[:free])})
-		off += uint64(free)
-		data = data[free:]
+		at := int(off % blockSize)
+		n := copy(b.data[at:], data)
+		b.mark(at, n)
+		off += uint64(n)
+		data = data[n:]
 	}
 }
 
@@ -39,23 +50,51 @@ func (s *reorderBuffer) insert(off uint64, data []byte) {
 // many there were.
 func (s *reorderBuffer) take(next uint64, b []byte) int {
 	n := 0
-	used := 0
-	for ; used < len(*s) && n < len(b); used++ {
-		p := &(*s)[used]
-		at := next + uint64(n)
-		if p.off > at {
+	for n < len(b) {
+		s.drop(next)
+		one := s.blocks[next/blockSize]
+		if one == nil {
 			break
 		}
-		if skip := at - p.off; skip < uint64(len(p.data)) {
-			got := copy(b[n:], p.data[skip:])
-			n += got
-			if rest := skip + uint64(got); rest < uint64(len(p.data)) {
-				p.off += rest
-				p.data = p.data[rest:]
-				break
-			}
+		at := int(next % blockSize)
+		got := copy(b[n:], one.data[at:at+one.run(at, len(b)-n)])
+		if got == 0 {
+			break
+		}
+		n += got
+		next += uint64(got)
+	}
+	s.drop(next)
+	return n
+}
+
+// drop forgets the blocks before off.
+func (s *reorderBuffer) drop(off uint64) {
+	for ; s.first < off/blockSize && !s.empty(); s.first++ {
+		delete(s.blocks, s.first)
+	}
+}
+
+// mark records that n bytes were received.
+func (b *block) mark(at, n int) {
+	for end := at + n; at < end; {
+		bit := at % 64
+		count := min(64-bit, end-at)
+		b.have[at/64] |= (^uint64(0) >> (64 - count)) << bit
+		at += count
+	}
+}
+
+// run returns how many of the bytes from at on were received without a gap, up to most.
+func (b *block) run(at, most int) int {
+	end := min(at+most, blockSize)
+	for now := at; now < end; {
+		bit := now % 64
+		count := bits.TrailingZeros64(^(b.have[now/64] >> bit))
+		now += count
+		if count < 64-bit {
+			return min(now, end) - at
 		}
 	}
-	*s = slices.Delete(*s, 0, used)
-	return n
+	return end - at
 }

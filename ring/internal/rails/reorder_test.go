@@ -23,30 +23,48 @@ func TestReorderBuffer(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 300 {
 		var s reorderBuffer
-		next := uint64(0)
-		end := uint64(0)
+		next := uint64(rng.IntN(2)) * (blockSize - 1500) // both inside of a block and over the end of one
+		there := map[uint64]bool{}
 		for range 60 {
 			off := next + uint64(rng.IntN(400))
 			n := 1 + rng.IntN(100)
 			s.insert(off, text(off, n))
-			end = max(end, off+uint64(n))
-			sum := 0
-			at := uint64(0)
-			for _, p := range s {
-				must.That(t, p.off >= at && len(p.data) != 0,
-					"a piece of %d bytes at %d after %d", len(p.data), p.off, at)
-				at = p.off + uint64(len(p.data))
-				sum += len(p.data)
+			for i := range n {
+				there[off+uint64(i)] = true
 			}
-			must.That(t, uint64(sum) <= end-next, "%d bytes are kept of %d", sum, end-next)
 			b := make([]byte, rng.IntN(150))
 			got := s.take(next, b)
 			must.That(t, bytes.Equal(b[:got], text(next, got)), "other bytes at %d", next)
-			must.That(t, got >= len(b) || len(s) == 0 || s[0].off > next+uint64(got),
-				"bytes that are there are not taken")
+			for i := range got {
+				must.That(t, there[next+uint64(i)], "byte %d was not received", next+uint64(i))
+			}
 			next += uint64(got)
+			must.That(t, got == len(b) || !there[next], "bytes that are there are not taken")
+			if got < len(b) { // one that comes by itself
+				next++
+			}
 		}
+		must.That(t, len(s.blocks) <= 2 && s.take(next+2*blockSize, nil) == 0 && s.empty(), "%d blocks", len(s.blocks))
 	}
+}
+
+// The other rank chooses the pieces: the buffer's memory and work are those of their bytes.
+func TestReorderBufferOfManyPieces(t *testing.T) {
+	const end = 2 * blockSize
+	whole := text(0, end)
+	allocated := testing.AllocsPerRun(1, func() {
+		var s reorderBuffer
+		for off := end - 1; off > 0; off -= 2 {
+			s.insert(uint64(off), whole[off:off+1])
+		}
+		must.That(t, s.take(0, make([]byte, 1)) == 0, "a missing byte is taken")
+		for off := 0; off < end; off += 2 {
+			s.insert(uint64(off), whole[off:off+1])
+		}
+		all := make([]byte, end+1)
+		must.That(t, s.take(0, all) == end && bytes.Equal(all[:end], whole), "other bytes")
+	})
+	check.That(t, allocated < 100, "%v pieces of memory for %d bytes", allocated, end)
 }
 
 func TestSpans(t *testing.T) {

@@ -482,7 +482,7 @@ func (s *Stream) lagging() bool {
 func (s *Stream) fill(b []byte) int {
 	n := 0
 	for n < len(b) && s.failed == nil {
-		if len(s.in.reorder) > 0 {
+		if !s.in.reorder.empty() {
 			if got := s.in.reorder.take(s.in.next, b[n:]); got > 0 {
 				n += got
 				s.in.next += uint64(got)
