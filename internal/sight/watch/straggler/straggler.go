@@ -234,34 +234,43 @@ func costs(sums map[int]float64, n int, basis Basis) map[int]float64 {
 			waits[rank] = 1 - sum/most
 		}
 	}
-	order := slices.SortedFunc(maps.Keys(waits), func(a, b int) int {
-		return cmp.Or(cmp.Compare(waits[a], waits[b]), cmp.Compare(a, b))
-	})
+	sorted := slices.Sorted(maps.Values(waits))
+	middle := (len(sorted) - 2) / 2 // of the others
+	spreads := map[int][]float64{}
+	for _, at := range []int{middle, middle + 1} {
+		spreads[at] = spread(sorted, sorted[at])
+	}
 	all := map[int]float64{}
-	for i, rank := range order {
-		others := make([]float64, 0, len(order)-1)
-		for j, other := range order {
-			if j != i {
-				others = append(others, waits[other])
-			}
+	for rank, own := range waits {
+		at := without(sorted, own, middle)
+		usual := sorted[at]
+		all[rank] = max(0, usual-own)
+		if basis == Collectives {
+			continue
 		}
-		usual := others[(len(others)-1)/2]
-		all[rank] = max(0, usual-waits[rank])
-		if basis != Collectives && (!alike(others, usual, all[rank]) || basis == CPU &&
-			sums[rank]/float64(n) < working) {
+		off := spreads[at]
+		most := off[without(off, math.Abs(own-usual), (len(off)-1)*3/4)]
+		// Ranks that wait for each other use a processor alike: most differ little beside a cost.
+		if most >= all[rank]/3 || basis == CPU && sums[rank]/float64(n) < working {
 			all[rank] = 0
 		}
 	}
 	return all
 }
 
-// alike reports whether most ranks differ little beside a cost: ranks that wait for each other use
-// a processor alike.
-func alike(others []float64, usual, cost float64) bool {
-	var off []float64
-	for _, v := range others {
+// without returns where the value is that has an index when one of the sorted values is taken out.
+func without(sorted []float64, one float64, index int) int {
+	if one <= sorted[index] {
+		return index + 1
+	}
+	return index
+}
+
+// spread returns how far each of the values is from the usual one, in order.
+func spread(values []float64, usual float64) (off []float64) {
+	for _, v := range values {
 		off = append(off, math.Abs(v-usual))
 	}
 	slices.Sort(off)
-	return off[len(off)*3/4] < cost/3
+	return off
 }

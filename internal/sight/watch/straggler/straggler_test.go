@@ -2,6 +2,9 @@ package straggler
 
 import (
 	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -156,4 +159,72 @@ func TestStragglerWithoutRingIsFound(t *testing.T) {
 			t.Fatalf("%+v", found)
 		}
 	}
+}
+
+// slowCosts returns costs by their definition, which takes the square of the ranks' number.
+func slowCosts(waits map[int]float64, cores map[int]float64, basis Basis) map[int]float64 {
+	all := map[int]float64{}
+	for rank := range waits {
+		var others []float64
+		for other, w := range waits {
+			if other != rank {
+				others = append(others, w)
+			}
+		}
+		slices.Sort(others)
+		usual := others[(len(others)-1)/2]
+		all[rank] = max(0, usual-waits[rank])
+		var off []float64
+		for _, v := range others {
+			off = append(off, math.Abs(v-usual))
+		}
+		slices.Sort(off)
+		if basis != Collectives && off[len(off)*3/4] >= all[rank]/3 || basis == CPU && cores[rank] < working {
+			all[rank] = 0
+		}
+	}
+	return all
+}
+
+// A host may have tens of thousands of ranks that it has spawned: costs take no memory for each
+// pair of ranks, and are those of their definition.
+func TestCostsOfManyRanks(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	found := 0
+	for _, basis := range []Basis{Collectives, CPU, GPU} {
+		for range 500 {
+			sums := map[int]float64{}
+			for rank := range 2 + rng.IntN(12) {
+				sums[rank] = 0.9 + float64(rng.IntN(4))/100 // some are equal
+			}
+			if rng.IntN(2) == 0 {
+				sums[rng.IntN(len(sums))] = float64(rng.IntN(8)) / 2
+			}
+			waits := map[int]float64{}
+			for rank, sum := range sums {
+				switch basis {
+				case Collectives:
+					waits[rank] = sum
+				case GPU:
+					waits[rank] = 1 - sum
+				case CPU:
+					waits[rank] = 1 - sum/slices.Max(slices.Collect(maps.Values(sums)))
+				}
+			}
+			got := costs(sums, 1, basis)
+			check.That(t, maps.Equal(got, slowCosts(waits, sums, basis)), "%s of %v: %v", basis, sums, got)
+			for _, cost := range got {
+				if cost >= Threshold {
+					found++
+				}
+			}
+		}
+	}
+	check.That(t, found > 100, "%d costs of stragglers: the test tests little", found)
+	sums := map[int]float64{}
+	for rank := range 3000 {
+		sums[rank] = 1
+	}
+	allocated := testing.AllocsPerRun(1, func() { costs(sums, 1, CPU) })
+	check.That(t, allocated < 1000, "%v pieces of memory for %d ranks", allocated, len(sums))
 }
