@@ -50,10 +50,14 @@ func (q *Queue) stalls(now time.Time) []string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	var lines []string
-	for _, s := range q.rules.Stalled(now) {
+	stalls, more := q.rules.Stalled(now)
+	for _, s := range stalls {
 		if !q.set.once || q.rank == s.Ready[0] {
 			lines = append(lines, s.Line(now)+q.place.text(q.control.inJob(q.rank)))
 		}
+	}
+	if more > 0 && len(lines) > 0 {
+		lines = append(lines, fmt.Sprintf("%d more tensors have waited as long", more))
 	}
 	if q.doing.stalled(now, q.set.stall) {
 		q.doing.reported = now

@@ -71,7 +71,7 @@ func TestJoinedIsNotMissing(t *testing.T) {
 	check.Slice(t, n.Missing("a"), []int{2}, "missing")
 	check.Slice(t, n.NotJoined(), []int{0, 2}, "not joined")
 	later := w.now.Add(time.Minute)
-	stalls := n.Stalled(later)
+	stalls, _ := n.Stalled(later)
 	want := []Stall{{Request: sumOf("a", 1), Since: w.now, Missing: []int{2}, Ready: []int{0, 3}, Joined: []int{1}}}
 	must.That(t, reflect.DeepEqual(stalls, want), "stalls %+v, want %+v", stalls, want)
 	line := stalls[0].Line(later)

@@ -18,6 +18,10 @@ const (
 
 const maxCache = 1 << 20
 
+// maxOpen bounds the memory of the open rounds that one rank has begun, on each rank: those of
+// hundreds of thousands of tensors.
+const maxOpen = 256 << 20
+
 // Config configures a Negotiator. Size, Cache, Fusion and Large must be the same on all
 // ranks.
 type Config struct {
@@ -54,6 +58,8 @@ type Negotiator struct {
 	names   map[string]*entry // those that have an id or an open round
 	cache   cache
 	waiting []*entry // entries with an open round, the oldest first
+	opened  []int    // memory of open rounds, by the rank that began them
+	maxOpen int      // bound on each of opened
 	digest  uint32   // digest of all steps so far
 	leaving bool     // this rank's next frame says that it leaves
 	left    []int    // the ranks that have left
@@ -79,11 +85,13 @@ func New(c Config) (*Negotiator, error) {
 		return nil, err
 	}
 	n := &Negotiator{
-		config: c,
-		names:  make(map[string]*entry),
-		cache:  cache{limit: c.Cache},
-		rests:  make([]int, c.Size),
-		joined: make([]bool, c.Size),
+		config:  c,
+		names:   make(map[string]*entry),
+		cache:   cache{limit: c.Cache},
+		opened:  make([]int, c.Size),
+		maxOpen: maxOpen,
+		rests:   make([]int, c.Size),
+		joined:  make([]bool, c.Size),
 	}
 	n.fuser.large = c.Large
 	n.digest = 2166136261 // FNV-1a
@@ -303,6 +311,10 @@ func (n *Negotiator) note(now time.Time, rank int, e *entry, r Request) error {
 	if !e.open {
 		e.begin(now, rank, n.config.Size-n.joins, r)
 		n.waiting = append(n.waiting, e)
+		if n.opened[rank] += e.memory(); n.opened[rank] > n.maxOpen {
+			return fmt.Errorf("it submits tensors of %d MiB of names and more that other ranks do not submit, such as "+
+				"%.80q", n.maxOpen>>20, e.name)
+		}
 	}
 	if e.has(rank) {
 		return &DuplicateError{Name: e.name, Rank: rank}
@@ -341,9 +353,19 @@ func (e *entry) begin(now time.Time, rank, missing int, r Request) {
 	}
 }
 
+// memory returns about how many bytes e takes while its round is open.
+func (e *entry) memory() int {
+	bytes := 512 + len(e.name) + len(e.want.Shape) + 8*len(e.made)
+	if varies(e.want.Kind) {
+		bytes += 8 * 64 * len(e.made) // counts
+	}
+	return bytes
+}
+
 // finish closes a round in which no rank is missing: the tensor is ready, or failed.
 func (n *Negotiator) finish(e *entry) {
 	e.open = false
+	n.opened[e.first] -= e.memory()
 	var joined []int
 	if n.joins > 0 {
 		_, _, joined = n.split(e)

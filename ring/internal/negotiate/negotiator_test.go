@@ -185,6 +185,40 @@ func TestDuplicateOverTheWire(t *testing.T) {
 	}
 }
 
+// A rank that submits names without end is named by all ranks. Those of tensors that are complete
+// do not count.
+func TestNamesOfARankAreBounded(t *testing.T) {
+	for _, kind := range []collective.Kind{collective.AllReduce, collective.AllGather} {
+		w := newWorld(t, 3, defaults())
+		for _, n := range w.ranks {
+			n.maxOpen = 1 << 20
+		}
+		of := func(i int) Request {
+			r := sumOf(fmt.Sprint("tensor ", i), 1)
+			if r.Kind = kind; kind == collective.AllGather {
+				r.Op = 0
+			}
+			return r
+		}
+		for i := range 4000 { // that are complete
+			for rank := range w.ranks {
+				w.submit(rank, of(i))
+			}
+			w.cycle()
+			w.done(of(i).Name)
+		}
+		check.Slice(t, w.ranks[0].opened, []int{0, 0, 0}, kind)
+		var err error
+		cycles := 0
+		for ; err == nil && cycles < 4000; cycles++ {
+			w.submit(1, of(cycles))
+			_, err = w.step(w.pack())
+		}
+		check.That(t, cycles > 500 && cycles < 4000, "%v: it ends after %d names", kind, cycles)
+		check.Error(err).Says(t, "rank 1: it submits tensors", kind)
+	}
+}
+
 func TestStalled(t *testing.T) {
 	w := newWorld(t, 20, defaults())
 	start := w.now
@@ -199,7 +233,7 @@ func TestStalled(t *testing.T) {
 	n := w.ranks[7]
 	expect := func(after time.Duration, want ...string) []Stall {
 		t.Helper()
-		stalls := n.Stalled(start.Add(after))
+		stalls, _ := n.Stalled(start.Add(after))
 		var got []string
 		for _, s := range stalls {
 			got = append(got, s.Name)
@@ -235,6 +269,20 @@ func TestStalled(t *testing.T) {
 
 	n.config.StallAfter = 0
 	expect(time.Hour)
+}
+
+// The others' report of a rank that submits very many tensors is bounded.
+func TestStallsAreBounded(t *testing.T) {
+	w := newWorld(t, 2, defaults())
+	for i := range 1000 {
+		w.submit(1, sumOf(fmt.Sprint(i), 1))
+	}
+	w.cycle()
+	stalls, more := w.ranks[0].Stalled(w.now.Add(time.Hour))
+	check.That(t, len(stalls) == maxStalls && more == 1000-maxStalls && stalls[0].Name == "0",
+		"%d stalls and %d more", len(stalls), more)
+	stalls, more = w.ranks[0].Stalled(w.now.Add(time.Hour + time.Second))
+	check.That(t, len(stalls) == 0 && more == 0, "they are reported again after a second")
 }
 
 func TestRankList(t *testing.T) {

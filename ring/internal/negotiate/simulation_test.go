@@ -186,7 +186,8 @@ func (s *simulation) turn(joins bool) Outcome {
 			}
 		}
 		if s.random.IntN(10) == 0 { // listing stalls changes no state
-			s.stalls += len(s.ranks[rank].Stalled(s.now))
+			stalls, more := s.ranks[rank].Stalled(s.now)
+			s.stalls += len(stalls) + more
 		}
 	}
 	s.now = s.now.Add(time.Duration(s.random.IntN(1000)) * time.Millisecond)

@@ -9,6 +9,9 @@ import (
 // namedRanks is the number of ranks that a stall's line names.
 const namedRanks = 8
 
+// maxStalls is the number of tensors that are listed at a time.
+const maxStalls = 64
+
 // Stall is a tensor that some ranks submitted longer ago than the limit, and others have not.
 type Stall struct {
 	Request // request of the first rank
@@ -19,14 +22,13 @@ type Stall struct {
 }
 
 // Stalled lists the tensors that wait for longer than the limit of the Config, the longest
-// first. A listed tensor is listed again after the limit has passed once more. It changes
-// no state that steps depend on, so ranks may call it at any time.
-func (n *Negotiator) Stalled(now time.Time) []Stall {
+// first, and counts those beyond 64. A tensor is listed or counted again after the limit has
+// passed once more. It changes no state that steps depend on, so ranks may call it at any time.
+func (n *Negotiator) Stalled(now time.Time) (stalls []Stall, more int) {
 	limit := n.config.StallAfter
 	if limit <= 0 {
-		return nil
+		return nil, 0
 	}
-	var stalls []Stall
 	for _, e := range n.waiting {
 		if now.Sub(e.since) < limit {
 			break // all later ones are younger
@@ -35,11 +37,15 @@ func (n *Negotiator) Stalled(now time.Time) []Stall {
 			continue
 		}
 		e.reported = now
+		if len(stalls) == maxStalls {
+			more++
+			continue
+		}
 		s := Stall{Request: e.want, Since: e.since}
 		s.Ready, s.Missing, s.Joined = n.split(e)
 		stalls = append(stalls, s)
 	}
-	return stalls
+	return stalls, more
 }
 
 // Missing lists the ranks that have not submitted the tensor of that name, or nil if no
