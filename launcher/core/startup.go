@@ -20,6 +20,7 @@ type Startup struct {
 	limit   time.Duration // 0: none
 	entered map[int]bool
 	first   time.Duration // when the first rank was seen to wait
+	waiter  string        // that rank and its host, which says so
 	said    bool
 	over    bool
 }
@@ -32,12 +33,23 @@ func NewStartup(plan plan.Plan, limit time.Duration) *Startup {
 
 // Entered records that ranks have called MPI_Init. Agents report that only if the start-up is slow.
 func (s *Startup) Entered(ranks []int, now time.Duration) {
-	if len(s.entered) == 0 {
+	if len(s.entered) == 0 && len(ranks) > 0 {
 		s.first = now
+		s.waiter = s.where(ranks[0])
 	}
 	for _, rank := range ranks {
 		s.entered[rank] = true
 	}
+}
+
+// where names a rank and its host.
+func (s *Startup) where(rank int) string {
+	for _, h := range s.plan.Hosts {
+		if h.Has(rank) {
+			return fmt.Sprintf("rank %d on %s", rank, h.Name)
+		}
+	}
+	return fmt.Sprintf("rank %d", rank)
 }
 
 // Fenced records that a fence has ended. The first one of MPI ends the start-up.
@@ -62,10 +74,10 @@ func (s *Startup) Look(now time.Duration) (note string, late *RankLate) {
 	switch {
 	case s.limit > 0 && waited >= s.limit:
 		s.over = true
-		return "", &RankLate{missing[0].Ranks[0].Rank, &LateError{who, s.limit}}
+		return "", &RankLate{missing[0].Ranks[0].Rank, &LateError{who, s.waiter, s.limit}}
 	case !s.said && waited >= NoteTime:
 		s.said = true
-		return fmt.Sprintf("MPI_Init has waited %v for %s", waited.Round(time.Second), who), nil
+		return fmt.Sprintf("%s has waited %v in MPI_Init for %s", s.waiter, waited.Round(time.Second), who), nil
 	}
 	return "", nil
 }
@@ -81,12 +93,14 @@ func (s *Startup) missing() (hosts []plan.Host) {
 	return hosts
 }
 
-// LateError reports ranks that did not call MPI_Init in time.
+// LateError reports ranks that did not call MPI_Init in time. It names the first rank that did,
+// too: only its host says so, which may be wrong.
 type LateError struct {
 	Who   string // "rank 3 on f1, ranks 4-7 on f2"
+	After string // "rank 0 on f1"
 	Limit time.Duration
 }
 
 func (e *LateError) Error() string {
-	return fmt.Sprintf("%s did not call MPI_Init within %v after the first rank (--start-timeout)", e.Who, e.Limit)
+	return fmt.Sprintf("%s did not call MPI_Init within %v after %s (--start-timeout)", e.Who, e.Limit, e.After)
 }

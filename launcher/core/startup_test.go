@@ -27,7 +27,7 @@ func TestRanksThatStayOutOfMPIAreNamedOnce(t *testing.T) {
 		t.Errorf("after 9 s: %q, %v", note, late)
 	}
 	note, late := s.Look(11 * time.Second)
-	want := "MPI_Init has waited 10s for rank 1 on f1, rank 2 on f2"
+	want := "rank 0 on f1 has waited 10s in MPI_Init for rank 1 on f1, rank 2 on f2"
 	check.That(t, note == want && late == nil, "after 10 s: %q, %v, want %q", note, late, want)
 	note, late = s.Look(time.Hour)
 	check.That(t, note == "" && late == nil, "later: %q, %v", note, late)
@@ -65,7 +65,7 @@ func TestLateRanksEndTheJob(t *testing.T) {
 	r := c.Result()
 	var why *LateError
 	check.That(t, r.Cause != nil && errors.As(r.Cause.Lost, &why) && r.Code() == CodeLaunch &&
-		r.Cause.String() == "ranks 2-3 on f2 did not call MPI_Init within 5s after the first rank (--start-timeout)",
+		r.Cause.String() == "ranks 2-3 on f2 did not call MPI_Init within 5s after rank 0 on f1 (--start-timeout)",
 		"the result is %v, code %d", r.Cause, r.Code())
 }
 
