@@ -349,6 +349,7 @@ func TestHostileHost(t *testing.T) {
 	var many []workdir.Entry
 	manyOffers := hostile{}
 	ask := wire.Fetch{From: []wire.FetchFrom{{Patterns: wire.Texts{"*"}}}}
+	long := strings.Repeat("x", 1<<20)
 	for i := range maxAhead + 1 {
 		name := fmt.Sprint("f", i)
 		many = append(many, file(name, 4))
@@ -389,7 +390,11 @@ func TestHostileHost(t *testing.T) {
 			"dir: f1 announces 1152921504606846976 bytes: no space left on device: the file system at "},
 		"more than can be counted": {hostile{listed(file("a", 1<<62), file("b", 1<<62), file("c", 1<<62))},
 			"dir: f1 announces 9223372036854775807 bytes: no space left on device: "},
-		"what it should": {hostile{listed(file("a", 4)), offered(a), piece("te"), piece("xt")}, ""},
+		"a name of a megabyte": {hostile{listed(file(long, 4))}, "a path of 1048576 bytes"},
+		"a link of a megabyte": {hostile{listed(symlink("a", long))}, "a path of 1048576 bytes"},
+		"a kind of a megabyte": {hostile{listed(entry("a", workdir.Kind(long), 4, ""))}, "unknown kind"},
+		"another long name":    {hostile{listed(file("a", 4)), offered(sum(long, "text"))}, "was due"},
+		"what it should":       {hostile{listed(file("a", 4)), offered(a), piece("te"), piece("xt")}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -402,6 +407,7 @@ func TestHostileHost(t *testing.T) {
 			got, err := Receive(from, ask, w.open, relay.NoMeter{})
 			check.That(t, (err == nil) == (tc.want == ""), "%v", err)
 			check.That(t, err == nil || strings.Contains(err.Error(), tc.want), "%v", err)
+			check.That(t, err == nil || len(err.Error()) < 1000, "an error of %d bytes", len(fmt.Sprint(err)))
 			check.That(t, len(got.Notes) <= maxNotes, "%d notes", len(got.Notes))
 			top := filepath.Dir(filepath.Dir(w.dir))
 			check.That(t, len(must.Get(os.ReadDir(top))(t)) <= 2, "%q", w.tree(top))

@@ -30,6 +30,7 @@ const (
 	maxList    = 64 << 20 // bytes of a list, uncompressed: a hostile host may send much
 	maxValues  = 8 * maxEntries
 	maxNotes   = 16
+	maxPath    = 4096 // bytes of a path or link: Linux takes no longer ones
 )
 
 func (l *List) write(w io.Writer) error {
@@ -60,9 +61,16 @@ func readList(r io.Reader) (*List, error) {
 	return &l, l.check()
 }
 
-// check returns an error unless all entries stay in the launcher's folder. A link must not rise
-// above what it goes through: x/.. is outside where x is a link to the top.
+// check returns an error unless all entries stay in the launcher's folder, with names that errors
+// may quote. A link must not rise above what it goes through: x/.. is outside where x is a link to
+// the top.
 func (l *List) check() error {
+	for _, e := range l.Entries {
+		if n := max(len(e.Path), len(e.Target)); n > maxPath {
+			return &wire.FormatError{Reason: fmt.Sprintf("entry %.80q: a path of %d bytes, at most %d", e.Path, n,
+				maxPath)}
+		}
+	}
 	if err := workdir.Check(l.Entries); err != nil {
 		return &wire.FormatError{Reason: err.Error()}
 	}

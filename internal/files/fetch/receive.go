@@ -198,7 +198,7 @@ func (r *receiving) step() error {
 func (r *receiving) offer(o wire.Offer) error {
 	e := r.files[0]
 	if string(o.Name) != string(e.Path) || o.Size != e.Size || len(o.Dir) > 0 || o.Ask {
-		return &wire.FormatError{Reason: fmt.Sprintf("%q of %d bytes came where %q of %d was due", o.Name, o.Size,
+		return &wire.FormatError{Reason: fmt.Sprintf("%.80q of %d bytes came where %q of %d was due", o.Name, o.Size,
 			e.Path, e.Size)}
 	}
 	r.files = r.files[1:]

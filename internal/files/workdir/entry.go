@@ -92,7 +92,7 @@ func Check(entries []Entry) error {
 		kinds[p] = e.Kind
 		switch {
 		case e.Kind != File && e.Kind != Dir && e.Kind != Link:
-			return fmt.Errorf("entry %q: unknown kind %q", p, e.Kind)
+			return fmt.Errorf("entry %q: unknown kind %.40q", p, e.Kind)
 		case e.Size < 0 || e.Mode&^fs.ModePerm != 0:
 			return fmt.Errorf("entry %q: size %d, mode %o", p, e.Size, e.Mode)
 		case e.Kind == Link && !inside(p, string(e.Target)):
