@@ -26,7 +26,7 @@ import (
 // ServerHello.
 //
 // kD and kA are derived from the job key, one for each role, so that a rank's messages
-// cannot be reflected to it. The trantranscript contains the nonces of both sides, so that
+// cannot be reflected to it. The transcript contains the nonces of both sides, so that
 // messages cannot be replayed.
 
 const (
@@ -277,7 +277,7 @@ func (h hello) answers(other hello) bool {
 	return h == other
 }
 
-// mac authenticates one step of a handshake and the trantranscript before it.
+// mac authenticates one step of a handshake and the transcript before it.
 func mac(key []byte, step byte, transcript []byte) []byte {
 	m := hmac.New(sha256.New, key)
 	m.Write([]byte{step})
