@@ -54,6 +54,7 @@ func Main(ctx context.Context, args []string, out io.Writer) error {
 		args = args[1:]
 	}
 	unbind()
+	boundMemory(maxMemory)
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	host := newHost(contain.Descendants(os.Getppid()))
@@ -157,6 +158,30 @@ func unbind() {
 			_ = unix.SchedSetaffinity(id, &all) // the kernel keeps to what this process may use
 		}
 	}
+}
+
+// maxMemory bounds the memory of this process, and that of each tool.
+const maxMemory = 4 << 30
+
+// boundMemory keeps this process, and those that it starts, from taking so many more bytes of
+// memory. The files of a rank say how much debug/dwarf and tools allocate for them. If more is
+// asked for, the process ends, and the agent says so.
+func boundMemory(more uint64) {
+	text, err := os.ReadFile("/proc/self/statm")
+	fields := strings.Fields(string(text))
+	if err != nil || len(fields) < 6 {
+		return
+	}
+	pages, err := strconv.ParseUint(fields[5], 10, 64)
+	if err != nil {
+		return
+	}
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_DATA, &limit); err != nil {
+		return
+	}
+	limit.Cur = min(limit.Cur, pages*uint64(os.Getpagesize())+more)
+	_ = unix.Setrlimit(unix.RLIMIT_DATA, &limit) // without it the memory of the host is the bound
 }
 
 // host is what the ranks of a host share. It is safe for concurrent use.

@@ -1,20 +1,29 @@
 package inspect
 
 import (
+	"context"
 	"debug/dwarf"
 	"debug/elf"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/gorun/gorun/internal/host/elfhead"
 	"github.com/gorun/gorun/internal/host/process"
 	"github.com/gorun/gorun/internal/sight/stacks"
 )
 
-// maxDebug bounds the information for debuggers of a file that is read for lines. Of larger ones a
-// tool reads what it needs.
-const maxDebug = 64 << 20
+// maxDebug bounds the information for debuggers of a file that is read for lines, and maxAllDebug
+// that of all files. Of larger ones a tool reads what it needs.
+const (
+	maxDebug    = 64 << 20
+	maxAllDebug = 256 << 20
+)
+
+// lineLimit bounds the search for the lines of a process.
+const lineLimit = time.Second
 
 // sources finds lines of programs and libraries. It reads each file once for all processes of a
 // host: a tool that reads them anew for each process takes four fifths of its time for it. It is
@@ -22,6 +31,7 @@ const maxDebug = 64 << 20
 type sources struct {
 	mu    sync.Mutex
 	files map[string]*source // files by device and inode
+	taken uint64             // bytes of information for debuggers that are read
 }
 
 // source is a file with lines.
@@ -76,11 +86,22 @@ func (c *sources) of(m *mapping) *source {
 		c.files[m.id] = f
 	}
 	c.mu.Unlock()
-	f.once.Do(func() { f.open(m) })
+	f.once.Do(func() { f.open(m, c.take) })
 	return f
 }
 
-func (f *source) open(m *mapping) {
+// take reports whether a file's information for debuggers may be read.
+func (c *sources) take(size uint64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if size > maxDebug || size > maxAllDebug-c.taken {
+		return false
+	}
+	c.taken += size
+	return true
+}
+
+func (f *source) open(m *mapping, take func(size uint64) bool) {
 	opened, err := openFile(m.of, m.path)
 	if err != nil {
 		return
@@ -99,7 +120,7 @@ func (f *source) open(m *mapping) {
 			size += maxDebug + 1
 		}
 	}
-	if f.large = size > maxDebug; size == 0 || f.large {
+	if f.large = !take(size); size == 0 || f.large {
 		return
 	}
 	for _, p := range file.Progs {
@@ -111,18 +132,46 @@ func (f *source) open(m *mapping) {
 	f.debug, _ = file.DWARF()
 }
 
-// large reports whether a tool should find the lines of the process.
-func (c *sources) large(all []mapping) bool {
-	for i := range all {
-		if all[i].code() && c.of(&all[i]).large {
-			return true
-		}
+// within returns the result of do, or false if ctx ends before or do panics. A file that a rank has
+// made may keep debug/dwarf busy for hours, or make it panic.
+func within[T any](ctx context.Context, do func() T) (result T, done bool) {
+	if ctx.Err() != nil {
+		return result, false
 	}
-	return false
+	results := make(chan T, 1)
+	go func() {
+		defer close(results)
+		defer func() { _ = recover() }()
+		results <- do()
+	}()
+	select {
+	case result, done = <-results:
+	case <-ctx.Done():
+	}
+	return result, done
 }
 
-// line fills in the place of a function's code at an address, if the file says it.
-func (c *sources) line(all []mapping, address uint64, frame *stacks.Frame) {
+// large reports whether a tool should find the lines of the process.
+func (c *sources) large(ctx context.Context, all []mapping) bool {
+	large, known := within(ctx, func() bool {
+		return slices.ContainsFunc(all, func(m mapping) bool { return m.code() && c.of(&m).large })
+	})
+	return large && known
+}
+
+// line fills in the place of a function's code at an address, if the file says it before ctx ends.
+func (c *sources) line(ctx context.Context, all []mapping, address uint64, frame *stacks.Frame) {
+	found, is := within(ctx, func() (place stacks.Frame) {
+		c.find(all, address, &place)
+		return place
+	})
+	if is && found.File != "" {
+		frame.File = found.File
+		frame.Line = found.Line
+	}
+}
+
+func (c *sources) find(all []mapping, address uint64, frame *stacks.Frame) {
 	for i := range all {
 		m := &all[i]
 		if address < m.from || address >= m.to || !m.code() {

@@ -83,12 +83,17 @@ func (o *output) Write(data []byte) (int, error) {
 func (s *subject) euStack(ctx context.Context, path string) ([]stacks.Thread, error) {
 	maps := s.mappings()
 	args := []string{"-n", strconv.Itoa(stacks.MaxFrames), "-p", strconv.Itoa(s.PID)}
-	if s.lines.large(maps) {
+	reading, cancel := context.WithTimeout(ctx, lineLimit)
+	large := s.lines.large(reading, maps)
+	cancel()
+	if large {
 		args = append(args, "-s")
 	}
 	out, err := s.tool(ctx, path, args...)
+	reading, cancel = context.WithTimeout(ctx, lineLimit)
+	defer cancel()
 	threads := parseEuStack(string(out), s.PID, func(address uint64, f *stacks.Frame) {
-		s.lines.line(maps, address, f)
+		s.lines.line(reading, maps, address, f)
 	})
 	if len(threads) > 0 {
 		err = nil // it complains of threads that have ended, and of frames without names
