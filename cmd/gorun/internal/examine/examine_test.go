@@ -9,6 +9,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -79,6 +80,29 @@ func TestAllTextsOfHostsAreClean(t *testing.T) {
 	must.That(t, m.Hosts["a"].Facts != nil && len(m.Links) == 1, "%+v", m)
 	text := fmt.Sprintf("%+v %+v", *m.Hosts["a"].Facts, m.Links)
 	check.That(t, !strings.Contains(text, "\x1b"), "%q", text)
+}
+
+// The page of twice as many links takes twice as much work.
+func TestPageTakesLinearWork(t *testing.T) {
+	allocated := func(links int) float64 {
+		r := Report{Measured: doctor.Measured{Names: []string{"a", "b"}}}
+		for range links {
+			r.Links = append(r.Links, doctor.Link{
+				To:  1,
+				RTT: 1e-4,
+				Out: 1e9,
+				In:  1e9,
+			})
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_ = r.pairs()
+		runtime.ReadMemStats(&after)
+		return float64(after.TotalAlloc - before.TotalAlloc)
+	}
+	few := allocated(250)
+	many := allocated(1000)
+	check.That(t, many < 8*few, "%.0f bytes for 250 links, %.0f for 1000", few, many)
 }
 
 // fill sets all texts in a value to evil, also those that are keys.

@@ -166,11 +166,16 @@ func (r Report) pairs() chart.HTML {
 		worst float64 // how many times worse than usual
 	}
 	var rows []row
+	measured := quantities()
+	var usual []float64
+	for _, q := range measured {
+		usual = append(usual, q.usual(r))
+	}
 	for _, p := range r.directions() {
 		at := row{cells: []string{r.Names[p.from], r.Names[p.to]}}
-		for _, q := range quantities() {
+		for i, q := range measured {
 			v := q.of(p.Link, p.back)
-			times := v / q.usual(r)
+			times := v / usual[i]
 			switch fault := p.fault(v); {
 			case fault != "":
 				at.cells = append(at.cells, fault, "-")
