@@ -15,7 +15,8 @@ type Host struct {
 	Login    *Login `json:"login,omitempty"`
 	Facts    *Facts `json:"facts,omitempty"`
 	Speed    *Speed `json:"speed,omitempty"`
-	Finished bool   `json:"finished"` // whether the probe finished
+	Finished bool   `json:"finished"`        // whether the probe finished
+	Alone    bool   `json:"alone,omitempty"` // whether other probes did not come to meet this one in time
 
 	GPUs       []gpu.Device `json:"gpus,omitempty"`
 	GPUProblem string       `json:"gpu_problem,omitempty"` // reason why the GPUs' health is unknown
@@ -87,6 +88,12 @@ type MainMemory struct {
 func Versions() []string {
 	return []string{"python", "numpy", "torch", "nccl", "cuda", "driver", "mpi"}
 }
+
+// The most processes and GPU errors in facts.
+const (
+	MaxBusy = 5
+	MaxXids = 64
+)
 
 // Limits lists the limits that are facts.
 func Limits() []string { return []string{"nofile", "memlock", "nproc"} }

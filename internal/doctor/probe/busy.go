@@ -15,7 +15,6 @@ import (
 const (
 	busyShare = 0.5 // share of a core from which a process counts as busy
 	busyWants = 0.8 // the same, of what it would use, on a host where programs compete for cores
-	maxBusy   = 5
 	ticks     = 100 // ticks of CPU time per second in /proc (USER_HZ)
 )
 
@@ -55,7 +54,7 @@ func watch(ctx context.Context, root fs.FS) (steal float64, busy []doctor.Proces
 		})
 	}
 	slices.SortFunc(busy, func(a, b doctor.Process) int { return cmp.Or(cmp.Compare(b.CPU, a.CPU), a.PID-b.PID) })
-	return steal, busy[:min(len(busy), maxBusy)]
+	return steal, busy[:min(len(busy), doctor.MaxBusy)]
 }
 
 // used reads the CPU times of all processes so far.

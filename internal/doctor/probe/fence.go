@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -13,6 +14,9 @@ import (
 
 // maxFence bounds the answer to a fence.
 const maxFence = 16 << 20
+
+// errAlone is in the error of a fence that other hosts did not come to.
+var errAlone = errors.New("the other hosts did not come")
 
 // fence gives value to all probes through the agents, which the network between hosts cannot
 // hinder, and returns the values of all by rank. It returns on all hosts at about the same time.
@@ -32,15 +36,15 @@ func fence(ctx context.Context, self rankenv.Rank, name string, value any) ([]js
 	client := http.Client{Transport: &http.Transport{Proxy: nil, DisableKeepAlives: true}}
 	answer, err := client.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("wait for the other hosts: %w", err)
+		return nil, fmt.Errorf("%w: %w", errAlone, err)
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("wait for the other hosts: agent answered %s", answer.Status)
+		return nil, fmt.Errorf("%w: agent answered %s", errAlone, answer.Status)
 	}
 	var all struct{ Values [][]byte }
 	if err := json.NewDecoder(io.LimitReader(answer.Body, maxFence)).Decode(&all); err != nil {
-		return nil, fmt.Errorf("wait for the other hosts: %w", err)
+		return nil, fmt.Errorf("%w: %w", errAlone, err)
 	}
 	values := make([]json.RawMessage, len(all.Values))
 	for i, v := range all.Values {

@@ -24,12 +24,12 @@ import (
 )
 
 const (
-	fenceTimeout = 20 * time.Second      // bound on the slowest host's measurement of itself
-	settling     = 50 * time.Millisecond // time between the first and the last host that a fence releases
-	secretSize   = 32
-	leastPings   = 5 // minimum of pings if time permits: one may wait for a core
-	maxPings     = 200
-	chunk        = 256 << 10
+	patience   = 20 * time.Second      // bound on the slowest host's measurement of itself
+	settling   = 50 * time.Millisecond // time between the first and the last host that a fence releases
+	secretSize = 32
+	leastPings = 5 // minimum of pings if time permits: one may wait for a core
+	maxPings   = 200
+	chunk      = 256 << 10
 )
 
 // The streams of a pair of hosts.
@@ -61,6 +61,7 @@ type delivery struct {
 type party struct {
 	self      rankenv.Rank
 	now       func() time.Time
+	patience  time.Duration // how long other hosts are still waited for
 	listener  net.Listener
 	cards     []card
 	machines  []doctor.Machine
@@ -94,27 +95,23 @@ func gather(ctx context.Context, plan doctor.Plan, self rankenv.Rank, in Surroun
 	}()
 	secret := make([]byte, secretSize)
 	_, _ = rand.Read(secret) // never fails
-	waiting, cancel := context.WithTimeout(ctx, fenceTimeout)
-	defer cancel()
-	values, err := fence(waiting, self, "cards", card{listener.Addr().String(), secret, in.Machine()})
-	if err != nil {
-		return nil, err
-	}
 	p = &party{
 		self:       self,
+		patience:   in.Patience,
 		now:        in.Now,
 		listener:   listener,
 		states:     map[int]*transfer{},
 		interfaces: localInterfaces(),
 	}
+	values, err := p.fence(ctx, "cards", card{listener.Addr().String(), secret, in.Machine()}, 0)
+	if err != nil {
+		return nil, err
+	}
 	// Only ranks of the job see what is given to the fence, so the secrets of all make a key of
 	// all.
 	key := sha256.New()
-	for rank, v := range values {
-		var c card
-		if err := json.Unmarshal(v, &c); err != nil || len(c.Secret) != secretSize {
-			return nil, fmt.Errorf("rank %d gave no address: %w", rank, err)
-		}
+	for _, v := range values {
+		c := cardOf(v)
 		p.cards = append(p.cards, c)
 		p.machines = append(p.machines, c.Machine)
 		key.Write(c.Secret)
@@ -132,13 +129,30 @@ func gather(ctx context.Context, plan doctor.Plan, self rankenv.Rank, in Surroun
 	return p, nil
 }
 
+// cardOf decodes a probe's card. A host that gives none has no address, and fails its own links
+// only.
+func cardOf(value []byte) (c card) {
+	if json.Unmarshal(value, &c) != nil || len(c.Secret) != secretSize {
+		return card{}
+	}
+	return c
+}
+
 // wait waits until all hosts are ready for something, and a time longer than usual for those that
 // are slow.
 func (p *party) wait(ctx context.Context, what string, longer time.Duration) error {
-	waiting, cancel := context.WithTimeout(ctx, fenceTimeout+longer)
-	defer cancel()
-	_, err := fence(waiting, p.self, what, nil)
+	_, err := p.fence(ctx, what, nil, longer)
 	return err
+}
+
+// fence is a fence of all hosts, which may take a part of the patience, and a time longer.
+func (p *party) fence(ctx context.Context, name string, value any, longer time.Duration) ([]json.RawMessage, error) {
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, p.patience+longer)
+	defer cancel()
+	values, err := fence(ctx, p.self, name, value)
+	p.patience -= max(time.Since(began)-longer, 0)
+	return values, err
 }
 
 // meet measures the links to the other hosts in turns, of which the lower rank dials and reports.

@@ -23,6 +23,7 @@ type Line struct {
 	Speed    *doctor.Speed `json:"speed,omitempty"`
 	Link     *doctor.Link  `json:"link,omitempty"`
 	Waited   *Waited       `json:"waited,omitempty"`
+	Alone    bool          `json:"alone,omitempty"` // other probes did not come to meet this one in time
 	Finished bool          `json:"finished,omitempty"`
 }
 
@@ -39,6 +40,8 @@ type Surroundings struct {
 	Facts   func(ctx context.Context, plan doctor.Plan) doctor.Facts
 	Machine func() doctor.Machine
 	Listen  func(ctx context.Context, addr string) (net.Listener, error)
+	// Patience is how long the other hosts are waited for, all waits together.
+	Patience time.Duration
 }
 
 // Main examines this host and writes the results to out, whatever is wrong with the host.
@@ -51,6 +54,7 @@ func Main(ctx context.Context, args []string, out io.Writer) error {
 		Listen: func(ctx context.Context, addr string) (net.Listener, error) {
 			return (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 		},
+		Patience: patience,
 	})
 }
 
@@ -69,24 +73,28 @@ func Run(ctx context.Context, args []string, out io.Writer, in Surroundings) err
 	}
 	lines := &lines{out: json.NewEncoder(out)}
 	var p *party
-	var alone error
 	if plan.Speed > 0 || plan.Pairs == nil || len(plan.Pairs) > 0 {
-		if p, alone = gather(ctx, plan, self, in); alone == nil {
+		if p, err = gather(ctx, plan, self, in); err == nil {
 			defer p.listener.Close()
 			plan.Version = plan.Versions(p.machines, self.Rank)
 		}
 	}
 	found := in.Facts(ctx, plan)
 	lines.write(Line{Facts: &found})
-	if alone != nil {
-		return errors.Join(alone, lines.err)
+	if err == nil && p != nil {
+		err = p.measureAll(ctx, plan, lines)
 	}
-	if p != nil {
-		if err := p.measureAll(ctx, plan, lines); err != nil {
-			return errors.Join(err, lines.err)
-		}
+	alone := errors.Is(err, errAlone) && ctx.Err() == nil
+	switch {
+	case alone: // another host's fault, and no reason for this host's probe to fail
+		lines.write(Line{Alone: true})
+	case err != nil:
+		return errors.Join(err, lines.err)
 	}
 	lines.write(Line{Finished: true})
+	if alone && errors.Is(err, context.DeadlineExceeded) {
+		<-ctx.Done() // the end of this probe would fail the fences of those that go on
+	}
 	return lines.err
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/gorun/gorun/internal/doctor"
 	"github.com/gorun/gorun/internal/net/secure"
+	"github.com/gorun/gorun/internal/rankenv"
 	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
@@ -75,6 +76,7 @@ func examined(t *testing.T, hosts int, far, ahead time.Duration) doctor.Measured
 				}
 				return l, err
 			},
+			Patience: patience,
 		}
 		if sick {
 			in.Now = func() time.Time { return time.Now().Add(ahead) }
@@ -263,6 +265,77 @@ func TestAddressesOfHostsAreChecked(t *testing.T) {
 		p := &party{listener: listener, cards: []card{{Addr: text}}}
 		_, err := p.address(0)
 		check.That(t, (err == nil) == good, "%q: %v", text, err)
+	}
+}
+
+// lineWriter decodes a probe's lines, and calls done at the last one.
+type lineWriter struct {
+	lines []Line
+	done  func()
+}
+
+func (w *lineWriter) Write(p []byte) (int, error) {
+	var line Line
+	err := json.Unmarshal(p, &line)
+	w.lines = append(w.lines, line)
+	if line.Finished {
+		w.done()
+	}
+	return len(p), err
+}
+
+// A host that gives the others no address, or does not come to meet them, ends no other host's
+// probe, and none of these fails.
+func TestProbesSurviveHostsThatDoNotMeet(t *testing.T) {
+	for _, name := range []string{"cards", "missing"} {
+		t.Run(name, func(t *testing.T) {
+			job := ringtest.NewJob(t, 3)
+			plan := doctor.NewPlan("quick")
+			plan.Speed = time.Millisecond
+			text := must.Get(json.Marshal(plan))(t)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var finished sync.WaitGroup
+			finished.Add(2)
+			go func() { finished.Wait(); cancel() }()
+			in := Surroundings{
+				Now:     time.Now,
+				Machine: machine,
+				Facts:   func(context.Context, doctor.Plan) doctor.Facts { return doctor.Facts{} },
+				Listen: func(context.Context, string) (net.Listener, error) {
+					return net.Listen("tcp", "127.0.0.1:0")
+				},
+				Patience: patience,
+			}
+			if name == "missing" {
+				in.Patience = 50 * time.Millisecond
+			}
+			var said [2]lineWriter
+			ringtest.All(t, 3, func(rank int) error {
+				own := in
+				own.Lookup = ringtest.Lookup(job.Environ(rank))
+				if rank < len(said) {
+					said[rank].done = finished.Done
+					return Run(ctx, []string{string(text)}, &said[rank], own)
+				}
+				self, _, err := rankenv.FromEnviron(own.Lookup)
+				if err != nil || name == "missing" {
+					return err
+				}
+				for _, what := range []string{"cards", "speeds", "turns"} {
+					if _, err := fence(t.Context(), self, what, "no card"); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+			for rank, w := range said {
+				alone := slices.ContainsFunc(w.lines, func(l Line) bool { return l.Alone })
+				check.Equal(t, alone, name == "missing", rank, "is alone")
+			}
+			met := slices.ContainsFunc(said[0].lines, func(l Line) bool { return l.Link != nil && l.Link.To == 1 })
+			check.Equal(t, met, name == "cards", "the other two have met")
+		})
 	}
 }
 

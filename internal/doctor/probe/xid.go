@@ -13,10 +13,8 @@ import (
 	"github.com/gorun/gorun/internal/doctor"
 )
 
-const (
-	maxRecord = 8 << 10 // bytes of a record in the kernel's log
-	maxXids   = 64
-)
+// maxRecord bounds a record in the kernel's log in bytes.
+const maxRecord = 8 << 10
 
 // xids counts the errors of GPUs in the kernel's log. It returns none where the log may not be
 // read.
@@ -54,7 +52,7 @@ func newXidCounter() *xidCounter {
 func (c *xidCounter) add(text []byte) {
 	for _, found := range c.line.FindAllSubmatch(text, -1) {
 		code, _ := strconv.Atoi(string(found[2]))
-		if x := (doctor.Xid{Bus: string(found[1]), Code: code}); c.count[x] > 0 || len(c.count) < maxXids {
+		if x := (doctor.Xid{Bus: string(found[1]), Code: code}); c.count[x] > 0 || len(c.count) < doctor.MaxXids {
 			c.count[x]++
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"maps"
 	"math"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -68,11 +69,13 @@ func (c *collector) into(hosts []hostfile.Host, m *doctor.Measured) {
 	waited := map[[2]int]float64{} // key: both ends of a link, the dialer first
 	for rank, a := range c.answers {
 		h := m.Hosts[hosts[rank].Name]
+		met := make([]bool, len(hosts)) // hosts to which it has reported a link
 		for line := range bytes.Lines([]byte(a.String())) {
 			var said probe.Line
 			if untrusted.Unmarshal(line, maxValues, &said) != nil {
 				continue
 			}
+			limit(reflect.ValueOf(&said).Elem())
 			switch {
 			case said.Facts != nil:
 				tidy(said.Facts)
@@ -81,9 +84,10 @@ func (c *collector) into(hosts []hostfile.Host, m *doctor.Measured) {
 				h.Speed = said.Speed
 			case said.Link != nil:
 				l := *said.Link
-				if l.From != rank || l.To < 0 || l.To >= len(hosts) || l.To == rank {
-					continue
+				if l.From != rank || l.To <= rank || l.To >= len(hosts) || met[l.To] {
+					continue // the lower of two hosts reports their link, once
 				}
+				met[l.To] = true
 				l.From = place[rank]
 				l.To = place[l.To]
 				l.Error = prose.Printable(l.Error)
@@ -96,6 +100,8 @@ func (c *collector) into(hosts []hostfile.Host, m *doctor.Measured) {
 				if from := said.Waited.From; from >= 0 && from < len(hosts) {
 					waited[[2]int{place[from], place[rank]}] = said.Waited.Share
 				}
+			case said.Alone:
+				h.Alone = true
 			case said.Finished:
 				h.Finished = true
 			}
@@ -108,8 +114,53 @@ func (c *collector) into(hosts []hostfile.Host, m *doctor.Measured) {
 	}
 }
 
-// tidy corrects numbers that a host reports and removes control characters from its texts.
+// A host's numbers are between least and most, so that sums and ratios of two stay finite, as JSON
+// needs them.
+const (
+	least = 1e-18
+	most  = 1e18
+)
+
+// limit limits the numbers in what a host says.
+func limit(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Float64:
+		n := max(-most, min(v.Float(), most))
+		if math.Abs(n) < least {
+			n = 0
+		}
+		v.SetFloat(n)
+	case reflect.Int, reflect.Int64:
+		const most = 1 << 56 // a multiple of 20 fits
+		v.SetInt(max(-most, min(v.Int(), most)))
+	case reflect.Pointer:
+		if !v.IsNil() {
+			limit(v.Elem())
+		}
+	case reflect.Struct:
+		for _, field := range v.Fields() {
+			limit(field)
+		}
+	case reflect.Slice, reflect.Array:
+		for i := range v.Len() {
+			limit(v.Index(i))
+		}
+	}
+}
+
+const (
+	maxDisks = 8
+	maxNodes = 1 << 10
+	maxName  = 64 // bytes of a process's name
+)
+
+// tidy corrects numbers that a host reports, removes control characters from its texts, and bounds
+// its lists, of which each entry may be a finding.
 func tidy(f *doctor.Facts) {
+	f.Busy = f.Busy[:min(len(f.Busy), doctor.MaxBusy)]
+	f.Disks = f.Disks[:min(len(f.Disks), maxDisks)]
+	f.NodeMemory = f.NodeMemory[:min(len(f.NodeMemory), maxNodes)]
+	f.Xids = f.Xids[:min(len(f.Xids), doctor.MaxXids)]
 	for i := range f.Xids {
 		f.Xids[i].Bus = prose.Printable(f.Xids[i].Bus)
 	}
@@ -125,7 +176,8 @@ func tidy(f *doctor.Facts) {
 		d.Error = prose.Printable(d.Error)
 	}
 	for i := range f.Busy {
-		f.Busy[i].Name = prose.Printable(f.Busy[i].Name)
+		name := f.Busy[i].Name
+		f.Busy[i].Name = prose.Printable(name[:min(len(name), maxName)])
 	}
 	// The names are the host's, too.
 	maps.DeleteFunc(f.Versions, func(name, _ string) bool { return !slices.Contains(doctor.Versions(), name) })

@@ -28,7 +28,7 @@ import (
 
 const (
 	startTimeout = 30 * time.Second // time limit of a probe's start
-	slack        = 30 * time.Second // time for probes to begin and to end, on a busy machine
+	slack        = time.Minute      // time for probes to begin, to wait for others and to end, on a busy machine
 	grace        = 2 * time.Second
 
 	sessionTimeout = 10 * time.Second
@@ -430,5 +430,18 @@ func (e *Examiner) probe(ctx context.Context, hosts []hostfile.Host, how doctor.
 		}
 		return []launcher.HostError{{Host: result.Cause.Host, Err: why}}, nil
 	}
-	return nil, nil
+	return missing(hosts, m), nil
+}
+
+var errMissing = errors.New("its probe did not come to meet the others")
+
+// missing returns the hosts whose probes have not ended, if others waited for them in vain.
+func missing(hosts []hostfile.Host, m *doctor.Measured) (all []launcher.HostError) {
+	alone := slices.ContainsFunc(hosts, func(h hostfile.Host) bool { return m.Hosts[h.Name].Alone })
+	for _, h := range hosts {
+		if alone && !m.Hosts[h.Name].Finished {
+			all = append(all, launcher.HostError{Host: h.Name, Err: errMissing})
+		}
+	}
+	return all
 }

@@ -39,7 +39,7 @@ func TestHostsSpeakForThemselves(t *testing.T) {
 	c.take(1, 1, time.Time{}, []byte(`{"facts":{"hostname":"`+strings.ReplaceAll(evil, "\x1b", `\u001b`)+
 		`","cores":-4}}`+"\nnonsense\n"))
 	for _, link := range []string{`{"from":0,"to":2}`, `{"from":1,"to":1}`, `{"from":1,"to":3}`, `{"from":1,"to":-1}`,
-		`{"from":1,"to":2,"error":"\u001b[2J"}`} {
+		`{"from":1,"to":0}`, `{"from":1,"to":2,"error":"\u001b[2J"}`, `{"from":1,"to":2,"error":"again"}`} {
 		c.take(1, 1, time.Time{}, []byte(`{"link":`+link+"}\n"))
 	}
 	c.take(1, 1, time.Time{}, []byte(`{"waited":{"from":3,"share":1}}`+"\n"+`{"waited":{"from":-1,"share":1}}`+"\n"))
@@ -80,6 +80,65 @@ func TestAllTextsOfHostsAreClean(t *testing.T) {
 	must.That(t, m.Hosts["a"].Facts != nil && len(m.Links) == 1, "%+v", m)
 	text := fmt.Sprintf("%+v %+v", *m.Hosts["a"].Facts, m.Links)
 	check.That(t, !strings.Contains(text, "\x1b"), "%q", text)
+}
+
+// Whatever numbers a host reports, the report is JSON: its ratios of two numbers are finite.
+func TestNumbersOfHostsAreFinite(t *testing.T) {
+	c := newCollector(3)
+	for rank, said := range []string{
+		`{"facts":{"quota":1e308,"disks":[{"path":"/tmp","fsync":1e308}],"busy":[{"cpu":1e308}]}}` + "\n" +
+			`{"speed":{"copy":1e308,"flops":5e-324,"share":1e-320}}` + "\n" +
+			`{"link":{"from":0,"to":2,"out":1e308,"in":5e-324,"rtt":1e308,"offset":-1e308,"sent":[1,1]}}`,
+		`{"facts":{"memory":9223372036854775807,"swap_used":9223372036854775807,"disks":[{"path":"/tmp","fsync":5e-324}]}}` +
+			"\n" + `{"speed":{"copy":5e-324,"flops":1e308}}` + "\n" +
+			`{"link":{"from":1,"to":2,"out":5e-324,"in":1e308,"rtt":5e-324,"offset":1e308,"sent":[1,1]}}`,
+		`{"facts":{"disks":[{"path":"/tmp","fsync":5e-324}]}}`,
+	} {
+		c.take(rank, 1, time.Time{}, []byte(said+"\n"))
+	}
+	r := Report{Measured: doctor.Measured{Names: []string{"a", "b", "c"}, Hosts: map[string]doctor.Host{}}}
+	c.into([]hostfile.Host{{Name: "a"}, {Name: "b"}, {Name: "c"}}, &r.Measured)
+	r.Findings = doctor.Judge(r.Measured)
+	_, err := json.Marshal(r)
+	check.OK(t, err)
+	must.OK(t, r.WriteHTML(io.Discard, []Report{r}))
+	memory := r.Hosts["b"].Facts.Memory
+	check.That(t, memory > 1<<50 && memory*20 > 0, "%d bytes of memory", memory)
+}
+
+// A host makes no more findings than a sick one.
+func TestListsOfHostsAreBounded(t *testing.T) {
+	many := func(entry string) string { return "[" + strings.Repeat(entry+",", 5000) + entry + "]" }
+	for name, entry := range map[string]string{"xids": `{"code":48}`, "disks": `{"path":"/"}`,
+		"numa_memory": `{"size":1}`, "busy": `{"name":"` + strings.Repeat("x", 100) + `"}`} {
+		c := newCollector(1)
+		c.take(0, 1, time.Time{}, []byte(`{"facts":{"`+name+`":`+many(entry)+`}}`+"\n"))
+		m := doctor.Measured{Names: []string{"a"}, Hosts: map[string]doctor.Host{}}
+		c.into([]hostfile.Host{{Name: "a"}}, &m)
+		must.That(t, m.Hosts["a"].Facts != nil, "%s: it is not read", name)
+		findings := doctor.Judge(m)
+		check.That(t, len(findings) < 2000, "%s: %d findings", name, len(findings))
+		for _, f := range findings {
+			check.That(t, len(f.Text) < 4096, "%s: a finding of %d bytes", name, len(f.Text))
+		}
+	}
+}
+
+// Of a job of probes those are blamed that have not ended, if others waited for them in vain.
+func TestMissingProbesAreBlamed(t *testing.T) {
+	hosts := []hostfile.Host{{Name: "a"}, {Name: "b"}, {Name: "c"}}
+	m := doctor.Measured{Names: []string{"a", "b", "c"},
+		Hosts: map[string]doctor.Host{"a": {Finished: true}, "b": {}, "c": {Finished: true}}}
+	check.Equal(t, len(missing(hosts, &m)), 0)
+	m.Hosts["c"] = doctor.Host{Finished: true, Alone: true}
+	late := missing(hosts, &m)
+	must.That(t, len(late) == 1, "%v", late)
+	check.Equal(t, late[0].Host, "b")
+	m.Hosts["b"] = doctor.Host{Finished: true}
+	check.Equal(t, len(missing(hosts, &m)), 0)
+	findings := doctor.Judge(m)
+	check.That(t, len(findings) == 1 && findings[0].Host == "" && strings.Contains(findings[0].Text, "c"), "%+v",
+		findings)
 }
 
 // The page of twice as many links takes twice as much work.
