@@ -94,7 +94,7 @@ func (p *parser) add(data []byte, arrived func(*reading)) error {
 			p.now.came = time.Now()
 			p.now.host = *r.Host
 			h := &p.now.host
-			h.GPUs = h.GPUs[:min(len(h.GPUs), maxGPUs)]
+			h.GPUs = gpusOf(h.GPUs)
 			h.GPUProblem = prose.Printable(h.GPUProblem)
 			for i := range h.GPUs {
 				h.GPUs[i].UUID = prose.Printable(h.GPUs[i].UUID)
@@ -104,4 +104,17 @@ func (p *parser) add(data []byte, arrived func(*reading)) error {
 			p.now = nil
 		}
 	}
+}
+
+// gpusOf returns one GPU of each index, and not more than a host may have: a document of metrics
+// with two series of one name is refused as a whole.
+func gpusOf(said []wire.GPUUse) (all []wire.GPUUse) {
+	seen := map[int]bool{}
+	for _, g := range said {
+		if !seen[g.Index] && len(all) < maxGPUs {
+			seen[g.Index] = true
+			all = append(all, g)
+		}
+	}
+	return all
 }

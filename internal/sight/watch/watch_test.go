@@ -82,6 +82,18 @@ func TestTextsOfReadingsAreShort(t *testing.T) {
 	check.Equal(t, len(use.Waits), maxText)
 }
 
+// A host that names a GPU again and again has one: metrics would have two series of one name.
+func TestEachGPUCountsOnce(t *testing.T) {
+	var said wire.HostUse
+	for n := range 200 {
+		said.GPUs = append(said.GPUs, wire.GPUUse{Index: n % 2, Used: int64(n)})
+	}
+	p := parser{began: func(int) bool { return true }}
+	var got []wire.GPUUse
+	check.OK(t, p.add(text(wire.Reading{Host: &said}), func(r *reading) { got = r.host.GPUs }))
+	check.That(t, len(got) == 2 && got[0].Index == 0 && got[1].Index == 1 && got[1].Used == 1, "%+v", got)
+}
+
 func TestRates(t *testing.T) {
 	w := New(nil, 3, []Place{{"f1", []int{0, 1}}, {"f2", []int{2}}})
 	w.Exited(1, Exit{Code: 3})
