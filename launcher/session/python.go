@@ -76,7 +76,7 @@ func (p *Python) bring(ctx context.Context, s *Session, addrs []netip.Addr, trac
 	} else if err == nil {
 		trace("%s: the environment is there: %s", name, Clean(string(has.Path)))
 	}
-	if dir = string(has.Path); err == nil && !path.IsAbs(dir) {
+	if dir = string(has.Path); err == nil && (!path.IsAbs(dir) || len(dir) > wire.MaxPath) {
 		err = &wire.FormatError{Reason: fmt.Sprintf("the environment is at %.100q, which cannot be", dir)}
 	}
 	if err != nil {

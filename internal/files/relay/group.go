@@ -168,15 +168,18 @@ func (g *Group) deliver(s *recipient, addrs []netip.Addr) (d Delivered, err erro
 	if err := f.Expect(wire.TypeOffered, &o); err != nil {
 		return d, err
 	}
-	if o.Have < 0 || o.Have > g.src.size || len(o.Addrs) > maxAddrs || len(o.Addrs) > 0 && len(o.Cert) != sha256.Size {
+	if o.Have < 0 || o.Have > g.src.size || len(o.Addrs) > maxAddrs || len(o.Cert) > sha256.Size ||
+		len(o.Addrs) > 0 && len(o.Cert) < sha256.Size {
 		return d, &wire.FormatError{Reason: fmt.Sprintf("%d bytes of %d are there, and %d addresses", o.Have,
 			g.src.size, len(o.Addrs))}
 	}
-	for _, at := range o.Addrs {
+	for i, at := range o.Addrs {
 		if !listens(at, addrs) {
-			return d, &wire.FormatError{Reason: fmt.Sprintf("the host says that it listens on %v, which it was not "+
-				"asked for", at)}
+			return d, &wire.FormatError{Reason: fmt.Sprintf("the host says that it listens on %.100s, which it was "+
+				"not asked for", at)}
 		}
+		// Other hosts hear of it. A zone is of any length, and says nothing to them.
+		o.Addrs[i] = netip.AddrPortFrom(at.Addr().WithZone(""), at.Port())
 	}
 	d.Had = o.Have
 	s.host.Send(wire.TypePeers, g.introduce(s, o))
@@ -284,7 +287,8 @@ func next(host Host, size, least int64) (p wire.Passed, err error) {
 	if err := f.Expect(wire.TypePassed, &p); err != nil {
 		return p, err
 	}
-	if p.Have < least || p.Have > size || p.Done && len(p.Path) == 0 {
+	if p.Have < least || p.Have > size || len(p.Path) > wire.MaxPath ||
+		p.Done && len(p.Path) == 0 {
 		return p, &wire.FormatError{Reason: fmt.Sprintf("%d bytes of %d are there, after %d", p.Have, size, least)}
 	}
 	return p, nil

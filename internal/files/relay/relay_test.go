@@ -575,6 +575,9 @@ func TestHostAnswersAreValidated(t *testing.T) {
 			Cert: make([]byte, 32)}, wire.Passed{Have: testSize, Done: true}},
 		"a port of the system": {wire.Offered{Addrs: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:22")},
 			Cert: make([]byte, 32)}, wire.Passed{Have: testSize, Done: true}},
+		"a long certificate": {wire.Offered{Cert: make([]byte, 1<<20)}, wire.Passed{Have: testSize},
+			wire.Passed{Have: testSize, Done: true, Path: []byte("x")}},
+		"a long path":          {wire.Offered{}, wire.Passed{Have: testSize, Path: make([]byte, 1<<20)}},
 		"less than before":     {wire.Offered{Have: 10}, wire.Passed{Have: 9}},
 		"asks twice":           {wire.Offered{}, wire.Passed{Feed: true, From: -1}, wire.Passed{Feed: true, From: -1}},
 		"is done without path": {wire.Offered{}, wire.Passed{Done: true, Have: testSize}},
@@ -603,6 +606,43 @@ func TestHostAnswersAreValidated(t *testing.T) {
 			check.That(t, errors.As(errs[0], &wrong), "%v", errs[0])
 		})
 	}
+}
+
+// What a host says of its addresses makes no message to another host long.
+func TestAddressesOfHostsAreShort(t *testing.T) {
+	w := newWorld(t, 0, testSize)
+	zone := netip.MustParseAddrPort("[2001:db8::1%" + strings.Repeat("<", 1<<20) + "]:5000")
+	told := make(chan wire.Peers, 1)
+	member := func(has int64) agent {
+		return func(next func() (wire.Frame, error), out *wire.Writer) error {
+			for {
+				f, err := next()
+				if err != nil {
+					return nil
+				}
+				switch f.Type {
+				case wire.TypeOffer:
+					answer := wire.Offered{Addrs: []netip.AddrPort{zone}, Cert: make([]byte, 32), Have: has}
+					_ = out.SendMessage(wire.TypeOffered, answer)
+				case wire.TypePeers:
+					_ = wire.Handle(f, func(p wire.Peers) error {
+						if len(p.Peers) > 0 && len(p.Peers[0].Addrs) > 0 {
+							told <- p
+						}
+						return nil
+					})
+				case wire.TypeEnough:
+					done := wire.Passed{Have: testSize, Done: true, Path: []byte("x")}
+					_ = out.SendMessage(wire.TypePassed, done)
+				}
+			}
+		}
+	}
+	hosts := []*remote{w.connect("f0", member(testSize)), w.connect("f1", member(testSize))}
+	_, errs := w.deliver(w.group(2), hosts, []netip.Addr{netip.MustParseAddr("2001:db8::1")})
+	check.OK(t, errors.Join(errs...))
+	p := <-told
+	check.Equal(t, p.Peers[0].Addrs[0].String(), "[2001:db8::1]:5000")
 }
 
 func TestOffersAreValidated(t *testing.T) {

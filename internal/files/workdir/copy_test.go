@@ -470,6 +470,7 @@ func TestHostAnswersAreValidated(t *testing.T) {
 		"an error after the list": {says{wants(false, wire.WantedFile{Index: 0}), refuse}, "no space"},
 		"the end without a list":  {says{staged("/copy")}, "staged in \"/copy\", which cannot be"},
 		"no end":                  {says{wants(false), wants(false)}, "want came where staged was due"},
+		"a long path":             {says{wants(false), staged("/" + strings.Repeat("x", 1<<20))}, "which cannot be"},
 		"a relative copy":         {says{wants(false), staged("copy")}, "staged in \"copy\", which cannot be"},
 		"an entry that is none":   {says{wants(false, wire.WantedFile{Index: 7})}, "wants entry 7 of 4"},
 		"entry -1":                {says{wants(false, wire.WantedFile{Index: -1})}, "wants entry -1"},

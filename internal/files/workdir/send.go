@@ -205,7 +205,7 @@ func staged(f wire.Frame, shared bool) (Sent, error) {
 	if err := f.Expect(wire.TypeStaged, &s); err != nil {
 		return Sent{}, err
 	}
-	if s.Shared != shared || !shared && !path.IsAbs(string(s.Dir)) {
+	if s.Shared != shared || len(s.Dir) > wire.MaxPath || !shared && !path.IsAbs(string(s.Dir)) {
 		return Sent{}, &wire.FormatError{Reason: fmt.Sprintf("the folder is staged in %.100q, which cannot be", s.Dir)}
 	}
 	return Sent{Shared: shared, Dir: string(s.Dir)}, nil

@@ -44,6 +44,9 @@ const (
 	UseEnvironment Use = "environment"
 )
 
+// MaxPath is the most bytes of a path on a host, as Linux has it (PATH_MAX).
+const MaxPath = 4096
+
 // Offered is the host's answer to an Offer.
 type Offered struct {
 	Have  int64            // verified bytes of the file
