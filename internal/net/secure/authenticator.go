@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"sync"
 	"time"
 
 	"github.com/gorun/gorun/internal/net/admit"
@@ -13,8 +14,11 @@ import (
 
 // Authenticator authenticates single connections of one member of a group whose members share a
 // key, by the handshake of an [Endpoint]. It is for protocols other than the ranks': it keeps no
-// connections and retries nothing. It is read-only, and safe for concurrent use.
-type Authenticator struct{ handshaker *handshaker }
+// connections and retries nothing. It is safe for concurrent use.
+type Authenticator struct {
+	handshaker *handshaker
+	served     counts
+}
 
 // NewAuthenticator returns an authenticator of a member. Its connections have streams kinds,
 // numbered from 0. With own credentials the data is encrypted, and cert returns the fingerprint of
@@ -34,7 +38,7 @@ func NewAuthenticator(self Identity, streams int, own *Credentials,
 		h.credentials = own
 		h.cert = cert
 	}
-	return &Authenticator{h}, nil
+	return &Authenticator{handshaker: h, served: counts{of: map[int]int{}}}, nil
 }
 
 // ListenAll opens a port on each of addrs, by the rules of [Listen].
@@ -91,19 +95,50 @@ func inner(conn net.Conn) net.Conn {
 	return conn
 }
 
+// maxServed bounds the connections of one member that are handled at a time, on all listeners. A
+// member that dials all addresses of another one side by side needs as many as there are.
+const maxServed = 64
+
 // Serve authenticates the connections that come to a listener, each within the timeout, and calls
 // handle with each of them on a goroutine of its own; the connection is closed when handle returns.
-// At most [admit.MaxPending] connections may be unauthenticated; the oldest is closed first. Serve
-// returns when the listener is closed and all calls have returned.
+// At most [admit.MaxPending] connections may be unauthenticated; the oldest is closed first. Beyond
+// maxServed of a member, further ones are closed. Serve returns when the listener is closed and all
+// calls have returned.
 func (a *Authenticator) Serve(l net.Listener, timeout time.Duration, handle func(conn net.Conn, from, stream int)) {
 	var pending admit.Pending
 	pending.Serve(l, func(conn net.Conn) {
 		defer conn.Close()
 		use, from, stream, err := a.admit(conn, timeout)
-		if known := pending.Remove(conn); known && err == nil {
+		if known := pending.Remove(conn); known && err == nil && a.served.add(from, maxServed) {
+			defer a.served.remove(from)
 			handle(use, from, stream)
 		}
 	})
+}
+
+// counts counts connections by member. It is safe for concurrent use.
+type counts struct {
+	mu sync.Mutex
+	of map[int]int
+}
+
+// add counts a connection of a member, unless it has most already.
+func (c *counts) add(member, most int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.of[member] >= most {
+		return false
+	}
+	c.of[member]++
+	return true
+}
+
+func (c *counts) remove(member int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.of[member]--; c.of[member] == 0 {
+		delete(c.of, member)
+	}
 }
 
 func (a *Authenticator) admit(conn net.Conn, timeout time.Duration) (use net.Conn, from, stream int, err error) {

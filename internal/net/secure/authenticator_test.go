@@ -113,3 +113,19 @@ func TestAuthenticatorUnderFlood(t *testing.T) {
 	must.Get(c.dial(0, 1, 1))(t)
 	check.Equal(t, <-c.handled, [2]int{0, 1}, "admitted")
 }
+
+// A member that proves who it is again and again takes a bounded part of another one, and keeps no
+// third one out.
+func TestMemberHoldsFewConnections(t *testing.T) {
+	c := newClub(t, 4, false)
+	for range 2 * maxServed {
+		_, _ = c.dial(0, 1, 0)
+	}
+	must.Get(c.dial(2, 1, 0))(t)
+	served := map[int]int{}
+	for served[2] == 0 {
+		from := <-c.handled
+		served[from[0]]++
+	}
+	check.That(t, served[0] <= maxServed, "%d connections are served", served[0])
+}
