@@ -105,10 +105,8 @@ type survey struct {
 
 func NewSurvey(hosts []Contact) survey {
 	s := survey{Here: true, subnets: map[netip.Prefix]int{}, holders: map[netip.Addr][]string{}}
-	var boot string
 	for _, h := range hosts {
-		s.Here = s.Here && (h.Local || h.reached().IsLoopback()) && (boot == "" || h.Boot == "" || h.Boot == boot)
-		boot = cmp.Or(boot, h.Boot)
+		s.Here = s.Here && (h.Local || h.reached().IsLoopback()) && h.Boot == hosts[0].Boot
 		if caller := parseAddr(h.Caller); !h.Local && caller.IsValid() && !slices.Contains(s.caller, caller) {
 			s.caller = append(s.caller, caller)
 		}

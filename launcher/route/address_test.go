@@ -322,3 +322,11 @@ func FuzzAddresses(f *testing.F) {
 		}
 	})
 }
+
+// A host that does not say which kernel it runs is not taken for this machine: the ranks here would
+// connect to their own loopback for it.
+func TestHostWithoutKernelIsNotThisMachine(t *testing.T) {
+	mute := remote(t, "", "127.0.0.1", "127.0.0.1", lo)
+	check.That(t, !NewSurvey([]Contact{here(t, lo), mute}).Here, "it counts as this machine")
+	check.That(t, NewSurvey([]Contact{here(t, lo), sshHere(t, "127.0.0.1", lo)}).Here, "this machine does not")
+}

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"net"
+	"net/netip"
 	"sync/atomic"
 	"time"
 
@@ -138,6 +140,7 @@ func (o opening) by(ctx context.Context, path string, run runAgent) (*Session, e
 
 // session returns a session with an agent that has said hello.
 func (o opening) session(c *command, hello wire.Hello, out *outbox) *Session {
+	hello.Reached = reached(o.conn, hello.Reached)
 	s := &Session{
 		Identity:  o.id,
 		Conn:      o.conn,
@@ -150,6 +153,22 @@ func (o opening) session(c *command, hello wire.Hello, out *outbox) *Session {
 	}
 	s.ResetSilence()
 	return s
+}
+
+// reached returns the address at which a host was reached, as the host tells it: it may know
+// another one than the launcher. But a host whose connection leads elsewhere is not this machine,
+// whatever it says: ranks here would connect to services of their own.
+func reached(conn Host, told string) string {
+	known, is := conn.(interface{ RemoteAddr() net.Addr })
+	ip, err := netip.ParseAddr(told)
+	if !is || err != nil || !ip.Unmap().IsLoopback() {
+		return told
+	}
+	at, is := known.RemoteAddr().(*net.TCPAddr)
+	if !is || at.IP.IsLoopback() {
+		return told
+	}
+	return at.IP.String()
 }
 
 // request sends a message and decodes its answer, which has the given type.

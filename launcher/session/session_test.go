@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -353,5 +354,36 @@ func TestHeartbeatsOfManyHostsAreRarer(t *testing.T) {
 		10000: 4 * time.Second, 100000: 4 * time.Second} {
 		got := beatFor(hosts)
 		check.That(t, got == want && got <= helloTime/2, "%d hosts: every %v, want %v", hosts, got, want)
+	}
+}
+
+// at is a host whose connection leads to an address.
+type at struct {
+	scripted
+	addr net.Addr
+}
+
+func (a at) RemoteAddr() net.Addr { return a.addr }
+
+// A host is this machine only if the connection with it leads here.
+func TestHostsElsewhereAreNotThisMachine(t *testing.T) {
+	tcp := func(ip string) net.Addr { return &net.TCPAddr{IP: net.ParseIP(ip), Port: 22} }
+	for _, tc := range []struct {
+		addr       net.Addr
+		told, want string
+	}{
+		{tcp("127.0.0.1"), "127.0.0.1", "127.0.0.1"},
+		{tcp("::1"), "127.0.0.1", "127.0.0.1"},
+		{tcp("10.0.0.2"), "127.0.0.1", "10.0.0.2"},
+		{tcp("10.0.0.2"), "::1", "10.0.0.2"},
+		{tcp("10.0.0.2"), "::ffff:127.0.0.1", "10.0.0.2"},
+		{tcp("10.0.0.2"), "192.168.0.2", "192.168.0.2"}, // behind a translation of addresses
+		{tcp("10.0.0.2"), "", ""},
+		{nil, "127.0.0.1", "127.0.0.1"}, // by way of another host
+	} {
+		host := at{helloOf(`{"Protocol":%d,"Build":"one","Reached":%q}`, wire.Protocol, tc.told), tc.addr}
+		s := must.Get(openAt(t.Context(), host, "/gorun"))(t)
+		check.Equal(t, s.Hello.Reached, tc.want, tc.addr, "told", tc.told)
+		s.Close()
 	}
 }
