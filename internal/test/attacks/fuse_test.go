@@ -261,6 +261,65 @@ func TestFolderThatHoldsAnotherUsersFileSystemIsNotTheStagedOne(t *testing.T) {
 	must.That(t, strings.Contains(r.Out.String(), "/.cache/gorun/work/"), "the rank runs in %s", &r.Out)
 }
 
+// Neither a pack of a staged folder nor a host's key whose revocation is in question is kept in a
+// file that another user's process serves, where TMPDIR leads: it would say what they hold.
+func TestTemporaryFilesAreInNoFileSystemOfAnotherUser(t *testing.T) {
+	c := lab.MustNamespacesAs(t, victim, lab.Specs(2)...)
+	s := newCommons(t, c.Dir)
+	s.as(0, `chmod 1777 open`)
+	work := filepath.Join(userHome(t, c), "work")
+	s.as(attacker, `mkdir theirs/tmp`)
+	asOn(t, c, victim, `mkdir "$1" && echo mine >"$1/train.py"`, work)
+	mount := filepath.Join(c.Dir, "open/mirage")
+	mirage(t, c, filepath.Join(c.Dir, "theirs/tmp"), mount, "evil")
+	out, err := onAs(t, c, "f1", victim, `exec env HOME="$@"`, filepath.Join(c.Dir, "private"), "TMPDIR="+mount,
+		"GORUN_SSH_CONFIG="+c.ConfigFile, command.Binary("gorun"), "-H", "f2", "--stage", work, "cat",
+		"train.py").CombinedOutput()
+	check.That(t, err != nil && strings.Contains(string(out), "others can change "+mount+"/gorun-pack-") &&
+		strings.Contains(string(out), "(a file system of user 65533)") && strings.Contains(string(out), "TMPDIR=DIR"),
+		"%v: %s", err, out)
+}
+
+// What gorun.run returns is not read from a folder that another user's process shows as the
+// victim's, where TMPDIR leads. The attacker unmounts it before gorun looks there, which the
+// program in gorun's place stands for: it finds all well.
+func TestResultsOfAnotherUsersFileSystemAreNotRead(t *testing.T) {
+	lab.Need(t, "python3")
+	c := lab.MustNamespacesAs(t, victim, lab.Specs(1)...)
+	s := newCommons(t, c.Dir)
+	s.as(0, `chmod 1777 open`)
+	s.as(attacker, `mkdir theirs/tmp`)
+	planted := filepath.Join(c.Dir, "theirs/planted")
+	gorun := filepath.Join(c.Dir, "open/gorun")
+	must.OK(t, os.WriteFile(gorun, []byte("#!/bin/sh\nuntil [ -e "+planted+" ]; do sleep .01; done\n"), 0o755))
+	mount := filepath.Join(c.Dir, "open/mirage")
+	mirage(t, c, filepath.Join(c.Dir, "theirs/tmp"), mount, "evil")
+	const plant = `import os, sys, time
+from gorun import _data
+made = []
+while not made:
+    made = [name for name in os.listdir("theirs/tmp") if name.startswith("gorun-")]
+    time.sleep(.01)
+folder = "theirs/tmp/%s/rank.0" % made[0]
+os.mkdir(folder)
+with open(folder + "/result", "wb") as result:
+    result.write(_data.dump(("value", "of another user")))
+open("theirs/planted", "w").close()
+`
+	python := func(uid int, text string) *exec.Cmd {
+		return onAs(t, c, "f1", uid, `cd "$1" && shift && exec env "$@"`, c.Dir, "PYTHONPATH="+
+			filepath.Join(root, "ring/python"), "PYTHONDONTWRITEBYTECODE=1", "GORUN_PROGRAM="+gorun, "TMPDIR="+mount,
+			"python3", "-c", text)
+	}
+	planting := python(attacker, plant)
+	must.OK(t, planting.Start())
+	t.Cleanup(func() { _ = planting.Wait() })
+	out, err := python(victim, `import os, tempfile, gorun
+tempfile.tempdir = os.environ["TMPDIR"]
+print(gorun.run(max, (1, 2), np=1))`).CombinedOutput()
+	check.That(t, err != nil && strings.Contains(string(out), "set TMPDIR to a folder of yours"), "%v: %s", err, out)
+}
+
 // A dump of PyTorch's flight recorder that another user's process shows as the rank's own is not
 // opened: the process may never answer.
 func TestDumpOfAnotherUsersFileSystemIsNotRead(t *testing.T) {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
-from typing import Iterable, List, Optional
+from typing import Iterable, List, Optional, Tuple
 
 _ROOT = 3  # folders between this package's and the checkout's
 _MODULE = "module github.com/gorun/gorun\n"
@@ -33,8 +33,8 @@ def safe(path: Path) -> bool:
     rest = _words(str(path))
     links = 0
     while True:
-        info = os.lstat(at)
-        if info.st_uid not in (0, os.geteuid()) or _foreign(info.st_dev):
+        info, theirs = _look(at)
+        if info.st_uid not in (0, os.geteuid()) or theirs:
             return False
         if stat.S_ISLNK(info.st_mode):
             links += 1
@@ -49,6 +49,17 @@ def safe(path: Path) -> bool:
         if not rest:
             return True
         at = os.path.normpath(os.path.join(at, rest.pop(0)))  # at has no links, so .. is above it
+
+
+def _look(path: str) -> Tuple[os.stat_result, bool]:
+    """What is at a path, which may be a link, and whether another user serves its file system."""
+    if not hasattr(os, "O_PATH"):  # macOS
+        return os.lstat(path), False
+    found = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        return os.fstat(found), foreign(found)
+    finally:
+        os.close(found)
 
 
 def _words(path: str) -> List[str]:
@@ -72,22 +83,42 @@ def _has_list(path: str) -> bool:
         return False
 
 
-def _foreign(device: int) -> bool:
-    """Whether a file system is one that another user serves."""
+def foreign(descriptor: int) -> bool:
+    """Whether another user serves the file system of an open file (FUSE), which shows any owner and content. It is open, so that
+    nothing can be mounted or unmounted in between: a file system that is not mounted any more counts as theirs."""
     try:
+        number = _mount(descriptor)
         with open("/proc/self/mountinfo", "rb") as mounts:
-            return _served_by_others(mounts, b"%d:%d" % (os.major(device), os.minor(device)))
+            theirs = _served_by_others(mounts, number)
+        return number != _mount_of_the_top() if theirs is None else theirs
     except OSError:
         return False
 
 
-def _served_by_others(mounts: Iterable[bytes], device: bytes) -> bool:
-    """Whether a line of /proc/self/mountinfo says so of a device: a file system in user space (FUSE) shows any owner, and a user gives it any name."""
+def _mount(descriptor: int) -> bytes:
+    """The number of the mount that an open file is on."""
+    with open("/proc/self/fdinfo/%d" % descriptor, "rb") as about:
+        for line in about:
+            if line.startswith(b"mnt_id:"):
+                return line.split()[1]
+    return b""
+
+
+def _mount_of_the_top() -> bytes:
+    """The number of the mount that / is on, which is not in the list of a program in a chroot."""
+    top = os.open("/", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        return _mount(top)
+    finally:
+        os.close(top)
+
+
+def _served_by_others(mounts: Iterable[bytes], number: bytes) -> Optional[bool]:
+    """Whether a line of /proc/self/mountinfo says so of a mount, None if it is not there. A user gives a file system any name."""
     for line in mounts:
         words, _, system = line.rstrip(b"\n").partition(b" - ")
-        if words.split(b" ")[2] != device or not system.startswith(b"fuse"):
+        if words.split(b" ")[0] != number:
             continue
         options = system.split(b" ")[-1].split(b",")  # of the kernel: those before are what the server calls itself
-        if not {b"user_id=0", b"user_id=%d" % os.geteuid()} & set(options):
-            return True
-    return False
+        return system.startswith(b"fuse") and not {b"user_id=0", b"user_id=%d" % os.geteuid()} & set(options)
+    return None

@@ -89,7 +89,7 @@ def run(
         # Results are read from the folder that was made, whatever has its name by then: TMPDIR may be another user's.
         own = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         try:
-            if os.fstat(own).st_uid != os.geteuid():
+            if os.fstat(own).st_uid != os.geteuid() or _checkout.foreign(own):
                 raise errors.GorunError("gorun: another user has replaced %s: set TMPDIR to a folder of yours" % folder)
             code = _launch(words, {**os.environ, **(env or {})}, payload)
             return _results(own, code, results)

@@ -19,8 +19,13 @@ const (
 	opLookup      = 1
 	opForget      = 2
 	opGetattr     = 3
+	opMknod       = 8
+	opMkdir       = 9
+	opUnlink      = 10
+	opRmdir       = 11
 	opOpen        = 14
 	opRead        = 15
+	opWrite       = 16
 	opStatfs      = 17
 	opRelease     = 18
 	opFlush       = 25
@@ -96,6 +101,14 @@ func (s *server) answer(op uint32, node uint64, args []byte) ([]byte, error) {
 	switch op {
 	case opLookup:
 		return s.lookup(filepath.Join(s.paths[node-1], strings.TrimRight(string(args), "\x00")))
+	case opMknod:
+		return s.make(node, args[16:], func(path string) error { return os.WriteFile(path, nil, 0o600) })
+	case opMkdir:
+		return s.make(node, args[8:], func(path string) error { return os.Mkdir(path, 0o700) })
+	case opWrite:
+		return s.write(node, int64(order.Uint64(args[8:])), args[40:][:order.Uint32(args[16:])])
+	case opUnlink, opRmdir:
+		return nil, nil // as if it were done
 	case opGetattr:
 		attr, err := s.attributes(node)
 		return append(make([]byte, 16), attr...), err // valid for no time
@@ -125,6 +138,26 @@ func (s *server) lookup(path string) ([]byte, error) {
 	attr, err := s.attributes(node)
 	out := binary.NativeEndian.AppendUint64(nil, node)
 	return append(append(out, make([]byte, 32)...), attr...), err
+}
+
+// make makes a file or directory with a name, which ends with a zero, in a directory.
+func (s *server) make(node uint64, name []byte, do func(path string) error) ([]byte, error) {
+	path := filepath.Join(s.paths[node-1], strings.TrimRight(string(name), "\x00"))
+	if err := do(path); err != nil {
+		return nil, err
+	}
+	return s.lookup(path)
+}
+
+// write returns the struct fuse_write_out.
+func (s *server) write(node uint64, offset int64, data []byte) ([]byte, error) {
+	file, err := os.OpenFile(s.paths[node-1], os.O_WRONLY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	n, err := file.WriteAt(data, offset)
+	return binary.NativeEndian.AppendUint64(nil, uint64(n)), err
 }
 
 // attributes returns the struct fuse_attr of a file.
