@@ -83,6 +83,39 @@ for fused in (None, True):
     except MismatchError as e:
         assert "of other parameters" in str(e), e
 
+# It gives no integers where a power of them could take hours and all memory.
+class Schedule:
+    """What of a training is no model and no optimizer, with a state of its own."""
+
+    def __init__(self):
+        self.gamma = 0.1
+        self.milestones = {5: 1}
+        self.phases = [{"end": 2.0}]
+
+    def state_dict(self):
+        return dict(self.__dict__)
+
+    def load_state_dict(self, state):
+        self.__dict__.update(state)
+
+
+groups = [{**group, "betas": (3, 3)} for group in honest_state["param_groups"]]
+schedule = Schedule()
+training = resilient.Resilient.__new__(resilient.Resilient)
+training.model = model
+training.optimizer = optimizer
+training.scheduler = schedule
+hostile = {"gamma": 3, "milestones": {1: 2**40}, "phases": [{"end": 4}, {"end": 6}], "more": 7}
+training._load({"model": model.state_dict(), "optimizer": {**honest_state, "param_groups": groups}, "scheduler": hostile})
+betas = optimizer.param_groups[0]["betas"]
+assert betas == (3, 3) and [type(beta) for beta in betas] == [float, float], betas
+assert schedule.__dict__ == hostile and type(schedule.gamma) is float and type(schedule.phases[0]["end"]) is float, schedule.__dict__
+try:
+    _shards.load_scheduler(schedule, {"gamma": 1 << 2000})
+    raise SystemExit("a number beyond all floats was taken")
+except MismatchError as e:
+    assert "too large" in str(e), e
+
 # A rank reports its steps and the position as numbers.
 position = resilient._Position
 assert resilient._heard(b"[1, 2, 3, 4]", position.read, 1) == (1, 2, 3, 4)

@@ -92,7 +92,26 @@ def _options(group: Dict[str, Any], numbers: List[int], got: Dict[str, Any]) -> 
     if got["params"] != numbers:
         raise errors.MismatchError("gorun: the state of the optimizer that another rank sends is of other parameters")
     own = {k: group[k] for k in _KERNELS if k in group}
-    return {**{k: v for k, v in got.items() if k not in _KERNELS}, **own}
+    return {**{k: _like_numbers(group.get(k), v) for k, v in got.items() if k not in _KERNELS}, **own}
+
+
+def load_scheduler(scheduler: Any, state: Dict[str, Any]) -> None:
+    """Loads scheduler.state_dict() of another rank."""
+    scheduler.load_state_dict(_like_numbers(scheduler.state_dict(), state))
+
+
+def _like_numbers(own: Any, got: Any) -> Any:
+    """A value of another rank, with floats where this rank has them: a power of integers can take hours and all memory."""
+    if type(own) is float and type(got) is int:
+        try:
+            return float(got)
+        except OverflowError:
+            raise errors.MismatchError("gorun: the state of the training that another rank sends has a number that is too large") from None
+    if isinstance(own, dict) and isinstance(got, dict):
+        return {k: _like_numbers(own.get(k), v) for k, v in got.items()}
+    if isinstance(own, (list, tuple)) and type(got) in (list, tuple):
+        return type(got)(_like_numbers(own[i] if i < len(own) else None, v) for i, v in enumerate(got))
+    return got
 
 
 def _check_length(parameter: Any, name: Any, value: Any) -> None:

@@ -402,9 +402,9 @@ class Resilient:
         self._there = True
 
     def _load(self, state: Dict[str, Any]) -> None:
-        load = {"model": _shards.load_model, "optimizer": _shards.load_optimizer}
+        load = {"model": _shards.load_model, "optimizer": _shards.load_optimizer, "scheduler": _shards.load_scheduler}
         for name, thing in self._things():
-            load.get(name, _load_other)(thing, state[name])
+            load[name](thing, state[name])
 
 
 class _Attempt:
@@ -439,10 +439,6 @@ class _Position:
         """What another rank has said."""
         passes, index, ranks, seed = map(_number, values)
         return passes, index, ranks, seed
-
-
-def _load_other(thing: Any, state: Dict[str, Any]) -> None:
-    thing.load_state_dict(state)
 
 
 def _copies_of(copies: int, every: int, ledger: Ledger) -> Optional[Copies]:
