@@ -2,12 +2,13 @@
 
 import os
 import pickle
+import struct
 import sys
 
 import numpy as np
 
 import gorun.numpy as ring
-from gorun import MismatchError, _objects
+from gorun import MismatchError, _data, _objects
 
 mark = sys.argv[1]
 
@@ -44,6 +45,15 @@ try:
         raise SystemExit("rank 1 was believed")
 except MismatchError as e:
     assert "rank 1 one of what are no ranks" in str(e) and len(str(e)) < 200, e
+try:
+    if rank == 1:  # which take some thirty times their bytes
+        many = b"[" + b"[]," * _objects.VALUES + b"0]"
+        _objects._allgather(_data.MAGIC + struct.pack(">Q", len(many)) + many, "allgather_data", "add_process_set", ring.global_process_set)
+    else:
+        ring.add_process_set([0])
+        raise SystemExit("rank 1 was believed")
+except MismatchError as e:
+    assert "rank 1 sent cannot be read: it has more than" in str(e), e
 ring.add_process_set([0])
 assert not os.path.exists(mark)
 assert _objects.broadcast_data({"a": (1, rank)}, 1, "x") == {"a": (1, 1)} and _objects.allgather_data((rank, b"x"), "y") == [(0, b"x"), (1, b"x")]
