@@ -29,14 +29,15 @@ func FindSteps(asked bool, lookup func(string) (string, bool), environ []string)
 	return New(job, srun, environ), nil
 }
 
-// srunEnv returns the environment of srun: variables of a login, and Slurm's variables that are not
-// options of srun. The ranks' variables travel with the job.
+// srunEnv returns the environment of srun: variables of a login, and Slurm's variables that are
+// neither options of srun nor a secret, since Slurm gives them to the processes of the step. The
+// ranks' variables travel with the job.
 func srunEnv(environ []string, home func() string) []string {
 	env := []string{rankenv.SlurmStep + "=1"}
 	hasHome := false
 	for _, kv := range environ {
 		name, _, _ := strings.Cut(kv, "=")
-		if login(name) || strings.HasPrefix(name, "SLURM_") && !srunOption(name) {
+		if login(name) || strings.HasPrefix(name, "SLURM_") && !srunOption(name) && name != tokenName {
 			env = append(env, kv)
 			hasHome = hasHome || name == "HOME"
 		}
@@ -46,6 +47,10 @@ func srunEnv(environ []string, home func() string) []string {
 	}
 	return env
 }
+
+// tokenName has a token by which its holder submits jobs of the user. srun needs none: it reaches
+// the nodes by the means of the machine only (MUNGE, sackd).
+const tokenName = "SLURM_JWT"
 
 func homeDir() string {
 	u, err := user.Current()

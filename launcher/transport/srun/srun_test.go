@@ -103,7 +103,7 @@ func TestSrunEnvironment(t *testing.T) {
 	dropped := []string{"SECRET=1", "SSH_CONNECTION=x", "SLURM_LABELIO=1", "SLURM_EXPORT_ENV=NONE", "SLURM_NTASKS=4",
 		"SLURM_NTASKS_PER_NODE=2", "SLURM_CPU_BIND=x",
 		"SLURM_CPU_BIND_TYPE=x", "SLURM_STEP_ID=0", "SLURM_STEPID=0", "SRUN_CPUS_PER_TASK=3", "SLURM_GPUS=8",
-		"SLURM_GPUS_PER_TASK=1", "SLURM_HINT=x", "SLURM_DISTRIBUTION=x", "SLURM_TRES_PER_TASK=x"}
+		"SLURM_GPUS_PER_TASK=1", "SLURM_HINT=x", "SLURM_DISTRIBUTION=x", "SLURM_TRES_PER_TASK=x", "SLURM_JWT=x"}
 	got := srunEnv(slices.Concat(given, dropped), func() string { return "/home/me" })
 	want := slices.Concat([]string{rankenv.SlurmStep + "=1"}, given, []string{"HOME=/home/me"})
 	check.Slice(t, got, want, "got")
