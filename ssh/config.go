@@ -78,6 +78,8 @@ type settings struct {
 	acceptNew        bool
 	hashKnownHosts   bool
 
+	knownHostsCommand string // as it is written, or ""
+
 	connectTimeout   time.Duration
 	handshakeTimeout time.Duration
 
@@ -164,6 +166,8 @@ func (c Config) merge(get func(keyword string) []string, env environment) (setti
 		hashKnownHosts:   yes("hashknownhosts"),
 		acceptNew:        c.AcceptNew || first("stricthostkeychecking") == "accept-new",
 		handshakeTimeout: c.HandshakeTimeout,
+
+		knownHostsCommand: first("knownhostscommand"),
 	}
 	switch first("stricthostkeychecking") {
 	case "no", "off", "false":

@@ -215,6 +215,9 @@ func handshake(ctx context.Context, s settings, w *wire, r *Resolver) (*Client, 
 		target.Addr = addr.String()
 	}
 	keys, err := newHostKeys(s, target, r)
+	if err == nil {
+		err = keys.order(hctx)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -41,14 +41,19 @@ type expander struct {
 
 // expander returns the expander for s, whose host, port, user, jump and alias are set.
 func (env environment) expander(s settings) expander {
+	return expander{env, strings.NewReplacer(env.tokens(s)...)}
+}
+
+// tokens returns what ssh replaces in most values, and by what.
+func (env environment) tokens(s settings) []string {
 	short, _, _ := strings.Cut(env.hostname, ".")
 	port := strconv.Itoa(s.port)
 	// The hash names connections in paths; it protects no secret.
 	hash := sha1.Sum([]byte(env.hostname + s.hostname + port + s.user + s.jump))
-	return expander{env, strings.NewReplacer(
+	return []string{
 		"%%", "%", "%C", hex.EncodeToString(hash[:]), "%d", env.home, "%h", s.hostname, "%i", strconv.Itoa(env.uid),
 		"%j", s.jump, "%k", or(s.hostKeyAlias, s.alias), "%L", short, "%l", env.hostname, "%n", s.alias,
-		"%p", port, "%r", s.user, "%u", env.user)}
+		"%p", port, "%r", s.user, "%u", env.user}
 }
 
 func (x expander) tokens(text string) string { return x.tokenReplacer.Replace(text) }

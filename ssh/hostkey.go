@@ -23,6 +23,7 @@ type hostKeys struct {
 	resolver *Resolver                     // reader of the files; may be nil
 	files    []*knownhosts.File            // known_hosts files that exist
 	found    map[string][]knownhosts.Entry // entries by name, cached because comparing with hashed names is slow
+	ordered  []knownhosts.Entry            // entries that only count for the order of algorithms
 	accepted xssh.PublicKey                // last accepted key
 	refusal  error                         // error of the last refused key
 }
@@ -78,6 +79,18 @@ func (k *hostKeys) known(name string) []knownhosts.Entry {
 	return entries
 }
 
+// order asks KnownHostsCommand for keys of the host, for algorithms. Like ssh, it names no port.
+func (k *hostKeys) order(ctx context.Context) error {
+	said, err := k.commanded(ctx, forOrder, k.hostname(), nil)
+	if err != nil {
+		return err
+	}
+	for _, name := range k.names() {
+		k.ordered = append(k.ordered, said.Of(name)...)
+	}
+	return nil
+}
+
 // algorithms lists the host key algorithms to request: first those of known keys, so that a server
 // with several keys shows a known one, then the rest, so that an unknown host fails because of its
 // key and not because of algorithms. SHA-1 is excluded.
@@ -87,7 +100,7 @@ func (k *hostKeys) algorithms() []string {
 	var certs, first, rest []string
 	var keys []knownhosts.Entry
 	for _, name := range k.names() {
-		if keys = k.known(name); len(keys) > 0 {
+		if keys = slices.Concat(k.known(name), k.ordered); len(keys) > 0 {
 			break
 		}
 	}
@@ -149,7 +162,11 @@ func (k *hostKeys) judge(ctx context.Context, key xssh.PublicKey) error {
 		}
 	}
 	names := k.names()
-	said := knownhosts.Judge(k.known(names[0]), key, k.hostname(), time.Now())
+	more, err := k.commanded(ctx, forHost, names[0], key)
+	if err != nil {
+		return err
+	}
+	said := knownhosts.Judge(slices.Concat(k.known(names[0]), more.Of(names[0])), key, k.hostname(), time.Now())
 	if (said.Verdict == knownhosts.IsUnknown || said.Verdict == knownhosts.IsUncertain) && len(names) > 1 {
 		loose := knownhosts.Judge(k.known(names[1]), key, k.hostname(), time.Now())
 		// another server of the host may have another key

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -68,6 +69,67 @@ func newHostKeyLab(t *testing.T) *hostKeyLab {
 		l.ports[kind] = s.listen.Addr().(*net.TCPAddr).Port
 	}
 	return l
+}
+
+// What KnownHostsCommand prints counts as with OpenSSH, which asks it in the same words.
+func TestKnownHostsCommandIsAskedAsByOpenSSH(t *testing.T) {
+	must.HaveTime(t)
+	lab.Need(t, "ssh")
+	l := newHostKeyLab(t)
+	host := publicLine(l.host)
+	for _, tt := range []struct {
+		name    string
+		server  string // its certificate
+		known   string // lines of the file; NAME is [127.0.0.1]:port
+		prints  string // by the command
+		then    string // what the command does then
+		command string // "": the one that prints
+		accept  bool
+	}{
+		{name: "known by it alone", server: "none", prints: "NAME " + host, accept: true},
+		{name: "known without the port", server: "none", prints: "127.0.0.1 " + host},
+		{name: "nothing to say", server: "none", known: "NAME " + host, accept: true},
+		{name: "another key", server: "none", prints: "NAME " + publicLine(l.other)},
+		{name: "revoked", server: "none", known: "NAME " + host, prints: "@revoked * " + host},
+		{name: "revoked for another host", server: "none", known: "NAME " + host, prints: "@revoked other " + host,
+			accept: true},
+		{name: "authority", server: "good", prints: "@cert-authority * " + publicLine(l.authority), accept: true},
+		{name: "it fails", server: "none", prints: "NAME " + host, then: "exit 3"},
+		{name: "relative", server: "none", known: "", command: "ask"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			files := l.servers[tt.server]
+			dir := t.TempDir()
+			name := fmt.Sprintf("[127.0.0.1]:%d", l.ports[tt.server])
+			writeFile(t, files.known, strings.ReplaceAll(tt.known, "NAME", name))
+			writeFile(t, filepath.Join(dir, "lines"), strings.ReplaceAll(tt.prints, "NAME", name))
+			ask := filepath.Join(dir, "ask")
+			must.OK(t, os.WriteFile(ask, []byte("#!/bin/sh\ncd "+dir+"\necho $* >>log\ncat lines\n"+tt.then), 0o700))
+			config := fmt.Sprintf("Host h\n  HostName 127.0.0.1\n  Port %d\n  User someone\n  IdentityFile %s\n"+
+				"  IdentitiesOnly yes\n  IdentityAgent none\n  UserKnownHostsFile %s\n"+
+				"  GlobalKnownHostsFile /dev/null\n"+
+				"  KnownHostsCommand %s %%I %%H %%t %%f %%K %%h %%n %%p %%r %%k %%%%h\n",
+				l.ports[tt.server], files.identity, files.known, or(tt.command, ask))
+			writeFile(t, files.config, config)
+			log := func() string {
+				text, _ := os.ReadFile(filepath.Join(dir, "log"))
+				_ = os.Remove(filepath.Join(dir, "log"))
+				return string(text)
+			}
+			c, err := Dial(t.Context(), files.Config())
+			if err == nil {
+				c.Close()
+			}
+			ours := log()
+			out, failed := exec.Command("ssh", "-F", files.config, "-o", "BatchMode=yes", "-o",
+				"StrictHostKeyChecking=yes", "h", "true").CombinedOutput()
+			check.That(t, (failed == nil) == tt.accept, "OpenSSH: %v: %s", failed, out)
+			check.That(t, (err == nil) == tt.accept, "we: %v", err)
+			check.Equal(t, ours, log())
+			var hinter Hinter
+			check.That(t, err == nil || errors.As(err, &hinter), "no hint: %v", err)
+		})
+	}
 }
 
 // Host keys, certificates and revocations are judged as OpenSSH judges them, case by case.

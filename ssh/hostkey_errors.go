@@ -113,6 +113,20 @@ func (e *RevocationListError) Hint() string {
 	return "correct the file, or RevokedHostKeys in the ssh configuration: without it no host key is trusted"
 }
 
+// KnownHostsCommandError reports that KnownHostsCommand cannot be asked, which might revoke a key.
+type KnownHostsCommandError struct {
+	Target
+	Err error
+}
+
+func (e *KnownHostsCommandError) Error() string {
+	return fmt.Sprintf("%s: run KnownHostsCommand: %v", e.Target, e.Err)
+}
+func (e *KnownHostsCommandError) Unwrap() error { return e.Err }
+func (e *KnownHostsCommandError) Hint() string {
+	return "correct KnownHostsCommand in the ssh configuration: without it no host key is trusted"
+}
+
 // HostCertificateError reports that the host's certificate is invalid.
 type HostCertificateError struct {
 	Target

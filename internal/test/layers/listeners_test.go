@@ -58,6 +58,7 @@ func programs() map[string]string {
 		"launcher/transport/srun/srun.go":        "srun in PATH",
 		"launcher/transport/srun/together.go":    "srun in PATH",
 		"ssh/internal/config/ask.go":             "ssh in PATH",
+		"ssh/hostkey_command.go":                 "KnownHostsCommand",
 		"ssh/internal/knownhosts/revoked.go":     "ssh-keygen in PATH",
 		"ssh/proxy.go":                           "ProxyCommand",
 	}

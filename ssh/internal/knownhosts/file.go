@@ -25,6 +25,11 @@ func Read(name string) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
+	return Parse(name, text), nil
+}
+
+// Parse is Read for the text of a file, or of what has such lines as well.
+func Parse(name string, text []byte) *File {
 	f := &File{Name: name, named: map[string][]int{}}
 	number := 0
 	for line := range bytes.Lines(text) {
@@ -35,7 +40,7 @@ func Read(name string) (*File, error) {
 			f.add(e)
 		}
 	}
-	return f, nil
+	return f
 }
 
 func (f *File) add(e Entry) {
