@@ -10,8 +10,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -261,6 +263,33 @@ func TestReplacedFolderIsNotRead(t *testing.T) {
 	err := f.walk(w.home, "shared/d", listed)
 	check.That(t, err != nil && strings.Contains(err.Error(), "was replaced") && len(f.Entries) == 0, "%v, %v", err,
 		f.Entries)
+}
+
+// A pipe in the place of a listed folder is not opened: whoever may write beside it would hold the
+// host up.
+func TestPipeInTheFoldersPlaceIsNotAwaited(t *testing.T) {
+	w := newWorld(t)
+	w.put("shared/d/log", "for all", 0o644)
+	d := filepath.Join(w.home, "shared/d")
+	listed := must.Get(os.Lstat(d))(t)
+	must.OK(t, errors.Join(os.RemoveAll(d), syscall.Mkfifo(d, 0o600)))
+	walked := make(chan error)
+	go func() { walked <- (&finder{at: map[string]string{}}).walk(w.home, "shared/d", listed) }()
+	for {
+		select {
+		case err := <-walked:
+			check.Error(nil, err).Is(t, syscall.ENOTDIR)
+			check.That(t, err != nil && strings.HasPrefix(err.Error(), "open "+d+": "), "%v", err)
+			return
+		default:
+		}
+		if writer, err := os.OpenFile(d, os.O_WRONLY|syscall.O_NONBLOCK, 0); err == nil { // it has a reader
+			writer.Close()
+			t.Errorf("the pipe is opened: %v", <-walked)
+			return
+		}
+		runtime.Gosched()
+	}
 }
 
 func TestFolderOthersMayWriteIsRefused(t *testing.T) {

@@ -182,7 +182,10 @@ func (f *finder) walk(dir, name string, listed fs.FileInfo) error {
 // read returns what is in the folder that was listed at a path. Another user may have put a link in
 // its place, to a folder that only this user may enter, so that nothing is found by its path.
 func read(path string, listed fs.FileInfo) (all []item, err error) {
-	folder, err := os.OpenRoot(path)
+	folder, err := os.OpenRoot(path + "/.") // no pipe, for whose writer it would wait, and no terminal
+	if failed, is := errors.AsType[*fs.PathError](err); is {
+		failed.Path = path
+	}
 	if err != nil {
 		return nil, err
 	}
