@@ -139,8 +139,12 @@ func (s boundStream) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// Close ends the stream. It does not wait until the other end has taken that, for which smux gives
+// it 30 s.
 func (s boundStream) Close() error {
-	err := s.Conn.Close()
-	s.bound.drop(s.id)
-	return err
+	go func() {
+		s.Conn.Close()
+		s.bound.drop(s.id)
+	}()
+	return nil
 }

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -90,4 +92,38 @@ func TestKilledSpareCostsNoJob(t *testing.T) {
 	got := must.Get(s.take())(t)
 	check.That(t, got.alive(), "a job got an agent that had ended")
 	got.dismiss()
+}
+
+// stuck is a connection with a host that sends nothing, and takes nothing after its first bytes.
+type stuck struct {
+	begun  atomic.Bool
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (s *stuck) Read([]byte) (int, error) {
+	<-s.closed
+	return 0, io.EOF
+}
+
+func (s *stuck) Write(b []byte) (int, error) {
+	if s.begun.Swap(true) {
+		<-s.closed
+		return 0, io.ErrClosedPipe
+	}
+	return len(b), nil
+}
+
+func (s *stuck) Close() error {
+	s.once.Do(func() { close(s.closed) })
+	return nil
+}
+
+// A host that takes nothing holds up nobody who is done with it: a stream's end waits 30 s for it.
+func TestEndOfAStreamAwaitsNoHost(t *testing.T) {
+	c := must.Get(NewClient(&stuck{closed: make(chan struct{})}))(t)
+	defer c.Close()
+	stream := must.Get(c.Open())(t)
+	check.OK(t, stream.Close(), "as of a stream whose end could not be sent in time")
+	check.Error(stream.Read(make([]byte, 1))).Is(t, io.ErrClosedPipe)
 }
