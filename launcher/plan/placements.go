@@ -3,7 +3,6 @@ package plan
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -17,8 +16,9 @@ import (
 // To gorun they have numbers from the job's size on, of which each host has its own. Placements is
 // not safe for concurrent use.
 type Placements struct {
-	hosts []host
-	last  int // number of the latest world
+	hosts  []host
+	places map[string]int // index of the first host of a name
+	last   int            // number of the latest world
 }
 
 // host is the state of a host of the job.
@@ -33,8 +33,11 @@ type host struct {
 
 // NewPlacements returns the placements of a job that is about to start.
 func NewPlacements(p Plan) *Placements {
-	b := &Placements{}
-	for _, h := range p.Hosts {
+	b := &Placements{places: map[string]int{}}
+	for i, h := range p.Hosts {
+		if _, known := b.places[h.Name]; !known {
+			b.places[h.Name] = i
+		}
 		own := map[int]bool{}
 		for _, r := range h.Ranks {
 			own[r.Rank] = true
@@ -107,7 +110,7 @@ func (b *Placements) Open(by int, r wire.SpawnRequest) (wire.World, error) {
 type room struct{ host, slots int }
 
 // rooms lists the hosts on which a program may run: those that it names, else all, beginning with
-// that of the rank that asks.
+// that of the rank that asks. A hostile host may name millions: each takes little time.
 func (b *Placements) rooms(by int, names string) (all []room, err error) {
 	if names == "" {
 		for i := range b.hosts {
@@ -118,13 +121,15 @@ func (b *Placements) rooms(by int, names string) (all []room, err error) {
 		}
 		return all, nil
 	}
+	known := map[int]int{} // index in all, by host
 	for entry := range strings.SplitSeq(names, ",") {
 		name, number, counted := strings.Cut(strings.TrimSpace(entry), ":")
-		at := slices.IndexFunc(b.hosts, func(h host) bool { return h.Name == name })
+		at, is := b.places[name]
 		if name == "localhost" {
 			at = by
+			is = true
 		}
-		if at < 0 || !b.takes(by, at) {
+		if !is || !b.takes(by, at) {
 			return nil, fmt.Errorf("they may run on %s, and MPI_Info names %s%s", b.open(by), prose.Printable(name),
 				b.remedy(by))
 		}
@@ -134,10 +139,11 @@ func (b *Placements) rooms(by int, names string) (all []room, err error) {
 				return nil, fmt.Errorf("MPI_Info names the host %q: write name:SLOTS", prose.Printable(entry))
 			}
 		}
-		if i := slices.IndexFunc(all, func(other room) bool { return other.host == at }); i >= 0 {
+		if i, twice := known[at]; twice {
 			all[i].slots = max(all[i].slots, r.slots)
 			continue
 		}
+		known[at] = len(all)
 		all = append(all, r)
 	}
 	return all, nil

@@ -1,9 +1,11 @@
 package plan
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/net/wire"
@@ -70,6 +72,33 @@ func TestWorldsOfAHostAreBounded(t *testing.T) {
 		"without end")
 	_, err := b.Open(1, request("b", 1))
 	check.OK(t, err, "another host's ranks")
+}
+
+// A host that names hosts again and again takes up no more of the launcher's time in a large job.
+func TestNamedHostsTakeLittleTime(t *testing.T) {
+	const names = 20000
+	took := func(size int) (least time.Duration) {
+		var hosts []hostfile.Host
+		for i := range size {
+			hosts = append(hosts, hostfile.Host{Name: fmt.Sprint("f", i), Slots: 1})
+		}
+		p := must.Get(New(hosts, Request{NP: size}))(t)
+		b := NewPlacements(p.WithSpawn(9, 0).Anywhere())
+		last := fmt.Sprint("f", size-1)
+		list := strings.Repeat(last+",", names) + last
+		for range 5 {
+			began := time.Now()
+			all := must.Get(b.rooms(0, list))(t)
+			check.Equal(t, len(all), 1)
+			if now := time.Since(began); least == 0 || now < least {
+				least = now
+			}
+		}
+		return least
+	}
+	few := took(10)
+	many := took(10000)
+	check.That(t, many < 50*few, "%v among 10 hosts, %v among 10000", few, many)
 }
 
 func TestNumbersAreAHostsAndNeverUsedAgain(t *testing.T) {
