@@ -293,18 +293,7 @@ func (r *receiving) checkBelow(rel, here string) error {
 		return r.failed(rel, err)
 	}
 	defer below.Close()
-	err = trust.FileSystem(below)
-	if foreign, is := errors.AsType[*trust.Error](err); is {
-		foreign.Path = here // not by way of the open folder
-	}
-	if err != nil {
-		return err
-	}
-	info, err := below.Stat()
-	if err != nil {
-		return r.failed(rel, err)
-	}
-	return trust.File(here, info)
+	return trust.File(below, here)
 }
 
 // complete makes the links, and sets the modes of new folders. Others may write to none, whatever

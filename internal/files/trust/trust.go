@@ -112,9 +112,23 @@ func CheckOptional(path string) error {
 	return err
 }
 
-// File returns an *Error if another user could have changed a file, by its owner and mode alone. As
-// in OpenSSH, the directories that lead to it do not count.
-func File(path string, info fs.FileInfo) error { return judge(path, info, os.Geteuid()) }
+// File returns an *Error if another user could have changed an open file, by its owner, its mode
+// and who serves its file system alone. As in OpenSSH, the directories that lead to it do not
+// count. path is the file's in the error.
+func File(file *os.File, path string) error {
+	err := FileSystem(file)
+	if foreign, is := errors.AsType[*Error](err); is {
+		foreign.Path = path // the file may have been opened by another one
+	}
+	if err != nil {
+		return err
+	}
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	return judge(path, info, os.Geteuid())
+}
 
 // judge checks one component of a path that is no link.
 func judge(path string, info fs.FileInfo, self int) error {

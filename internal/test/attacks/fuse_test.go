@@ -191,7 +191,8 @@ func readMirage(t *testing.T, name string) {
 	s.as(0, `chmod 1777 open && : >wins && chmod 666 wins`)
 	s.as(attacker, `mkdir theirs/gorun && cd theirs && printf '#!/bin/sh\nid -u >>`+c.Dir+
 		`/wins\n' >gorun-bench && chmod 755 gorun-bench &&
-		printf 'launcher: rsh\nlaunch-agent: `+c.Dir+`/theirs/gorun-bench\n' >gorun/config.yaml && mkdir logs`)
+		printf 'launcher: rsh\nlaunch-agent: `+c.Dir+`/theirs/gorun-bench\n' >gorun/config.yaml && mkdir logs &&
+		echo ProxyCommand `+c.Dir+`/theirs/gorun-bench >ssh`)
 	mount := filepath.Join(c.Dir, "open/mirage")
 	mirage(t, c, filepath.Join(c.Dir, "theirs"), mount, name)
 	for _, tc := range []struct{ env, args string }{
@@ -207,6 +208,11 @@ func readMirage(t *testing.T, name string) {
 			strings.Contains(string(out), "not safe, others can change "+mount) &&
 			strings.Contains(string(out), "a file system of user 65533"), "%v: %v: %s", tc, err, out)
 	}
+	s.as(victim, "echo Include "+mount+"/ssh >private/ssh")
+	reached, err := onAs(t, c, "f1", victim, `exec env HOME=/nonexistent "$@"`, command.Binary("gorun"), "-F",
+		filepath.Join(c.Dir, "private/ssh"), "-H", "elsewhere", "true").CombinedOutput()
+	check.That(t, err != nil && strings.Contains(string(reached), "not safe, others can change "+mount+
+		"/ssh (a file system of user 65533)"), "%v: %s", err, reached)
 	s.as(0, `mkdir private/mirage && echo secret >private/mirage/logs && chown -R 65534:65534 private/mirage`)
 	brought, err := onAs(t, c, "f1", victim, `exec env HOME=/nonexistent "$@"`, command.Binary("gorun"), "cp",
 		"localhost:"+filepath.Join(c.Dir, "private/mirage"), filepath.Dir(mount)).CombinedOutput()

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -74,8 +75,11 @@ type source struct {
 
 // judge refuses a file that another user could have written. Where only a group with the owner's
 // number may write, which is the owner's private group on usual systems, ssh decides.
-func (c *Config) judge(name string, info fs.FileInfo) error {
-	err := trust.File(name, info)
+func (c *Config) judge(name string, opened *os.File) error {
+	info, err := opened.Stat()
+	if err == nil {
+		err = trust.File(opened, name)
+	}
 	if err == nil && info.Mode().Perm()&0o020 != 0 {
 		c.doubt(fmt.Errorf("%s: a group may write it", name))
 	}
@@ -102,11 +106,7 @@ func (c *Config) read(from source) (file, error) {
 	}
 	defer opened.Close()
 	if from.private {
-		info, err := opened.Stat()
-		if err != nil {
-			return nil, err
-		}
-		if err := c.judge(from.name, info); err != nil {
+		if err := c.judge(from.name, opened); err != nil {
 			return nil, err
 		}
 	}
