@@ -64,6 +64,33 @@ func TestRunTakesNoModulesOfOthers(t *testing.T) {
 	check.That(t, err == nil && string(out) == "all right\n", "%v\n%s", err, out)
 }
 
+// gorun is not taken from the current directory, if PATH has that or an empty entry.
+func TestRunTakesNoProgramOfTheCurrentDirectory(t *testing.T) {
+	const find = `
+from gorun import _checkout, _run, errors
+_checkout.find = lambda name: None
+_run.sysconfig.get_path = lambda name: "/nonexistent"
+try:
+    print(_run.find_gorun())
+except errors.GorunError as e:
+    print(e)
+`
+	dir := t.TempDir()
+	folder := t.TempDir()
+	for _, in := range []string{dir, folder} {
+		must.OK(t, os.WriteFile(filepath.Join(in, "gorun"), []byte("#!/bin/sh\n"), 0o755))
+	}
+	for path, want := range map[string]string{
+		".": "no gorun on the PATH", "::.": "no gorun on the PATH", ".:" + folder: filepath.Join(folder, "gorun"),
+	} {
+		cmd := exec.CommandContext(t.Context(), interpreter, "-c", find)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "GORUN_PROGRAM=", "PATH="+path)
+		out, err := cmd.CombinedOutput()
+		check.That(t, err == nil && strings.Contains(string(out), want), "PATH=%s: %v: %s", path, err, out)
+	}
+}
+
 // Results are those of the folder that was made, also if the folder of temporary files is another
 // user's, who can put others in its place.
 func TestRunReadsTheFolderThatItMade(t *testing.T) {

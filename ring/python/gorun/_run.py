@@ -42,7 +42,8 @@ def find_gorun() -> str:
     for place in (Path(sysconfig.get_path("scripts")) / "gorun", _checkout.find("bin/gorun")):
         if place and os.access(place, os.X_OK):
             return str(place)
-    found = shutil.which("gorun")
+    # Not from the current directory, where anyone may have put one, whatever the PATH has.
+    found = shutil.which("gorun", path=os.pathsep.join(filter(os.path.isabs, os.get_exec_path())))
     if not found:
         raise errors.GorunError("gorun: there is no gorun on the PATH: install the wheel, or set GORUN_PROGRAM")
     return found
