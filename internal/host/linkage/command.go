@@ -32,7 +32,7 @@ const (
 // in time.
 func FindCommand(ctx context.Context, path string, argv []string, dir string, env map[string]string) (use Use,
 	guess bool) {
-	if use = Find(ctx, path, env); use.MPI != None || isPython(path) {
+	if use = Find(ctx, path, dir, env); use.MPI != None || isPython(path) {
 		return use, false
 	}
 	ctx, cancel := context.WithTimeout(ctx, listTime)
@@ -65,7 +65,7 @@ func FindCommand(ctx context.Context, path string, argv []string, dir string, en
 		if trust.Check(s.found[i]) != nil {
 			ask = askByName
 		}
-		if use = find(ctx, s.found[i], env, ask); use.MPI != None {
+		if use = find(ctx, s.found[i], start{dir, env}, ask); use.MPI != None {
 			// The file, which perhaps never runs, may name a folder in which others have a libpmix.
 			if use.PMIx != "" && trust.Check(use.PMIx) != nil {
 				use.PMIx = ""

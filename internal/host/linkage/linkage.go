@@ -37,21 +37,28 @@ type Use struct {
 // listTime bounds the dynamic linker, which reads files that may be on a network.
 const listTime = 5 * time.Second
 
-// Find returns what the program at path will use with the environment env, a map of names to
-// values. It asks the program's dynamic linker, and for an interpreter of Python looks for the
-// extension of mpi4py. It reads files and runs nothing of the program.
-func Find(ctx context.Context, path string, env map[string]string) Use {
-	return find(ctx, path, env, askLinker)
+// start is how a program starts. Relative folders of its variables, such as the empty entries of
+// LD_LIBRARY_PATH and PYTHONPATH, are in dir for the program, wherever this process is.
+type start struct {
+	dir string
+	env map[string]string
+}
+
+// Find returns what the program at path will use in the folder dir with the environment env, a map
+// of names to values. It asks the program's dynamic linker, and for an interpreter of Python looks
+// for the extension of mpi4py. It reads files and runs nothing of the program.
+func Find(ctx context.Context, path, dir string, env map[string]string) Use {
+	return find(ctx, path, start{dir, env}, askLinker)
 }
 
 // asker returns what a program or library at path uses, or the program of which it is a library.
 // That program names the dynamic linker.
-type asker func(ctx context.Context, linker, path string, env map[string]string) Use
+type asker func(ctx context.Context, linker, path string, in start) Use
 
-func find(ctx context.Context, path string, env map[string]string, ask asker) Use {
+func find(ctx context.Context, path string, in start, ask asker) Use {
 	names, interpreter := imports(path)
 	if interpreter != "" && slices.ContainsFunc(names, unknown) {
-		if use := ask(ctx, interpreter, path, env); use.MPI != None {
+		if use := ask(ctx, interpreter, path, in); use.MPI != None {
 			return use
 		}
 	}
@@ -61,7 +68,7 @@ func find(ctx context.Context, path string, env map[string]string, ask asker) Us
 	if interpreter == "" { // a script that starts Python, such as pyenv's
 		_, interpreter = imports("/bin/sh")
 	}
-	return ofPython(ctx, path, interpreter, env, ask)
+	return ofPython(ctx, path, interpreter, in, ask)
 }
 
 // imports returns the libraries that an ELF file names itself, and its dynamic linker, which is ""
@@ -99,24 +106,24 @@ func unknown(library string) bool {
 }
 
 // askLinker is an asker by the dynamic linker's list.
-func askLinker(ctx context.Context, linker, path string, env map[string]string) Use {
-	paths := append(list(ctx, linker, path, env), path)
-	return withPMIx(ctx, classify(paths), linker, paths, env)
+func askLinker(ctx context.Context, linker, path string, in start) Use {
+	paths := append(list(ctx, linker, path, in), path)
+	return withPMIx(ctx, classify(paths), linker, paths, in)
 }
 
 // askJudged is an asker for a program that others cannot change, and that a command perhaps only
 // reads. They may still have put packages of Python beside it, about which no linker is asked.
-func askJudged(ctx context.Context, linker, path string, env map[string]string) Use {
+func askJudged(ctx context.Context, linker, path string, in start) Use {
 	if trust.Check(path) != nil {
-		return askByName(ctx, linker, path, env)
+		return askByName(ctx, linker, path, in)
 	}
-	return askLinker(ctx, linker, path, env)
+	return askLinker(ctx, linker, path, in)
 }
 
 // askByName is an asker for files that other users can change, and that a command perhaps reads but
 // does not run. It takes the name of an MPI from the file, and looks for that MPI where env and the
 // system's dynamic linker say. So nothing that the file names itself is run or loaded.
-func askByName(ctx context.Context, _, path string, env map[string]string) Use {
+func askByName(ctx context.Context, _, path string, in start) Use {
 	const system = "/bin/sh"
 	names, _ := imports(path)
 	_, linker := imports(system)
@@ -125,20 +132,21 @@ func askByName(ctx context.Context, _, path string, env map[string]string) Use {
 		if isPath || classify([]string{name}).MPI == None {
 			continue
 		}
-		env = maps.Collect(maps.All(env))
+		env := maps.Collect(maps.All(in.env))
 		env["LD_PRELOAD"] = name
-		return askLinker(ctx, linker, system, env)
+		return askLinker(ctx, linker, system, start{in.dir, env})
 	}
 	return Use{}
 }
 
 // list returns the paths of all libraries that the dynamic linker would load for a program or
 // library, directly and indirectly. It does not run the program.
-func list(ctx context.Context, interpreter, path string, env map[string]string) []string {
+func list(ctx context.Context, interpreter, path string, in start) []string {
 	ctx, cancel := context.WithTimeout(ctx, listTime)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, interpreter, "--list", path)
-	for name, value := range env {
+	cmd.Dir = in.dir
+	for name, value := range in.env {
 		cmd.Env = append(cmd.Env, name+"="+value)
 	}
 	text, _ := cmd.Output() // with a library that is missing it fails, and lists the others

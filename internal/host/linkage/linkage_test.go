@@ -59,7 +59,7 @@ func TestWhatHasNoLinker(t *testing.T) {
 	script := filepath.Join(t.TempDir(), "script")
 	must.OK(t, os.WriteFile(script, []byte("#!/bin/sh\n"), 0o755))
 	for _, path := range []string{script, "/dev/null", "/nowhere", t.TempDir()} {
-		check.Equal(t, Find(t.Context(), path, nil), (Use{}), path)
+		check.Equal(t, Find(t.Context(), path, "/", nil), (Use{}), path)
 	}
 }
 
@@ -125,7 +125,7 @@ func TestFindOfALinkedProgram(t *testing.T) {
 		"-o", pal, source, pmix)
 	build("-shared", "-fPIC", "-DNAME=mpi", "-Wl,-soname,libmpi.so.40", "-Wl,--no-as-needed", "-o", mpi, source, pal)
 	build("-DMAIN", "-o", program, source, mpi, "-Wl,-rpath-link,"+dir)
-	check.Equal(t, Find(t.Context(), program, map[string]string{"LD_LIBRARY_PATH": dir}), (Use{OpenMPI, pmix}))
+	check.Equal(t, Find(t.Context(), program, "/", map[string]string{"LD_LIBRARY_PATH": dir}), (Use{OpenMPI, pmix}))
 	check.Error(os.Stat("ran")).Any(t, "the program ran")
 	// Programs that a command line or a script names.
 	env2 := map[string]string{"LD_LIBRARY_PATH": dir, "PATH": dir + ":/usr/bin:/bin"}
@@ -156,17 +156,17 @@ func TestFindOfALinkedProgram(t *testing.T) {
 		filepath.Join(packages, "MPI.cpython-311.so"), source, mpi)
 	interpreter := filepath.Join(env, "bin/python3")
 	build("-DNAME=main", "-o", interpreter, source)
-	check.Equal(t, Find(t.Context(), interpreter, map[string]string{"LD_LIBRARY_PATH": dir}), (Use{OpenMPI, pmix}),
+	check.Equal(t, Find(t.Context(), interpreter, "/", map[string]string{"LD_LIBRARY_PATH": dir}), (Use{OpenMPI, pmix}),
 		"python")
 	shim := filepath.Join(dir, "python3")
-	check.Equal(t, Find(t.Context(), shim, map[string]string{"LD_LIBRARY_PATH": dir,
+	check.Equal(t, Find(t.Context(), shim, "/", map[string]string{"LD_LIBRARY_PATH": dir,
 		"PYTHONPATH": filepath.Dir(packages)}), (Use{OpenMPI, pmix}), "a script that starts python")
 	// Wheels load what is installed beside them.
 	must.OK(t, os.Remove(filepath.Join(packages, "MPI.cpython-311.so")))
 	build("-shared", "-fPIC", "-DNAME=extension", "-o", filepath.Join(packages, "MPI.openmpi.cpython-311.so"), source)
 	build("-shared", "-fPIC", "-DNAME=mpi", "-Wl,-soname,libmpi.so.40", "-Wl,--no-as-needed", "-o",
 		filepath.Join(env, "lib/libmpi.so.40"), source, pal, "-Wl,-rpath,"+dir)
-	check.Equal(t, Find(t.Context(), interpreter, nil), (Use{OpenMPI, pmix}), "beside mpi4py")
+	check.Equal(t, Find(t.Context(), interpreter, "/", nil), (Use{OpenMPI, pmix}), "beside mpi4py")
 }
 
 // A program that a command names, and that others can change, is listed by no dynamic linker: it
@@ -238,6 +238,59 @@ func TestLibpmixOfOthersIsNotLoadedForNamedFiles(t *testing.T) {
 			use, _ := FindCommand(t.Context(), "/bin/cat", []string{"cat", program}, dir, nil)
 			check.Equal(t, use, Use{MPI: mpi, PMIx: want}, mode)
 		}
+	}
+}
+
+// Relative folders of a program's variables, such as empty entries, are in the program's folder. In
+// the one in which gorun was started others may have put an MPI. Those for packages of Python count
+// only where others cannot have put any.
+func TestRelativeFoldersAreOfTheProgram(t *testing.T) {
+	cc, err := exec.LookPath("cc")
+	if err != nil {
+		t.Skip("needs cc")
+	}
+	dir := files.Make(t, map[string]string{
+		"p.c":               "int main(void) { return 0; }\n",
+		"own/.in":           "",
+		"bin/.in":           "",
+		"shared/mpi4py/.in": "",
+	})
+	own := filepath.Join(dir, "own")
+	shared := filepath.Join(dir, "shared")
+	build := func(name string, args ...string) string {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		args = append([]string{"-Wl,--no-as-needed", "-o", path, filepath.Join(dir, "p.c")}, args...)
+		must.Run(t, exec.Command(cc, args...))
+		return path
+	}
+	library := func(name string, args ...string) string {
+		t.Helper()
+		args = append([]string{"-shared", "-fPIC", "-Wl,-soname," + filepath.Base(name), "-Wl,--disable-new-dtags",
+			"-Wl,-rpath," + shared}, args...) // before LD_LIBRARY_PATH
+		return build(name, args...)
+	}
+	pmix := library("shared/libpmix.so.2")
+	mpi := library("shared/libmpi_x.so.40", pmix)
+	program := build("bin/program", library("shared/libx.so", mpi), "-Wl,-rpath-link,"+shared)
+	library("shared/mpi4py/MPI.so", mpi)
+	python := build("bin/python3")
+	t.Chdir(shared)
+	theirs := Use{OpenMPI, pmix}
+	for _, tc := range []struct {
+		program, variable, in string
+		mode                  os.FileMode
+		want                  Use
+	}{
+		{program, "LD_LIBRARY_PATH", own, 0o777, Use{}},
+		{program, "LD_LIBRARY_PATH", shared, 0o777, theirs}, // it loads them itself
+		{python, "PYTHONPATH", own, 0o777, Use{}},
+		{python, "PYTHONPATH", shared, 0o777, Use{}},
+		{python, "PYTHONPATH", shared, 0o755, theirs},
+	} {
+		must.OK(t, os.Chmod(shared, tc.mode))
+		got := Find(t.Context(), tc.program, tc.in, map[string]string{tc.variable: ":/none"})
+		check.Equal(t, got, tc.want, tc.variable, tc.in, tc.mode)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 // withPMIx adds to the use of Open MPI 4 the libpmix that its component for PMIx loads. It stays ""
 // if Open MPI was built with a copy of PMIx of its own: nothing says then which servers the copy
 // gets along with.
-func withPMIx(ctx context.Context, use Use, interpreter string, paths []string, env map[string]string) Use {
+func withPMIx(ctx context.Context, use Use, interpreter string, paths []string, in start) Use {
 	if use.MPI != OpenMPI4 || use.PMIx != "" {
 		return use
 	}
@@ -22,7 +22,7 @@ func withPMIx(ctx context.Context, use Use, interpreter string, paths []string, 
 			path = real
 		}
 		for _, component := range components(filepath.Dir(path)) {
-			libraries := list(ctx, interpreter, component, env)
+			libraries := list(ctx, interpreter, component, in)
 			if i := slices.IndexFunc(libraries, isPMIx); i >= 0 {
 				use.PMIx = libraries[i]
 				return use

@@ -42,6 +42,6 @@ func TestLibpmixOfOpenMPI4(t *testing.T) {
 		if loads {
 			want.PMIx = pmix
 		}
-		check.Equal(t, Find(t.Context(), build("program", mpi), nil), want, component)
+		check.Equal(t, Find(t.Context(), build("program", mpi), "/", nil), want, component)
 	}
 }

@@ -27,11 +27,11 @@ func isPython(path string) bool {
 const maxExtensions = 16
 
 // ofPython returns what mpi4py uses, the way of Python programs to MPI, if the interpreter has it.
-func ofPython(ctx context.Context, path, interpreter string, env map[string]string, ask asker) Use {
+func ofPython(ctx context.Context, path, interpreter string, in start, ask asker) Use {
 	if interpreter == "" {
 		return Use{}
 	}
-	for _, folder := range packages(path, env) {
+	for _, folder := range packages(path, in) {
 		extensions, _ := filepath.Glob(filepath.Join(escape(folder), "mpi4py", "MPI*.so")) // the pattern is valid
 		if len(extensions) == 0 {
 			continue
@@ -39,12 +39,12 @@ func ofPython(ctx context.Context, path, interpreter string, env map[string]stri
 		slices.Sort(extensions)
 		extensions = extensions[:min(len(extensions), maxExtensions)]
 		if slices.ContainsFunc(extensions, ofWheel) { // a wheel looks for its MPI at import, first beside itself
-			if use := beside(ctx, folder, interpreter, env, ask); use.MPI != None {
+			if use := beside(ctx, folder, interpreter, in, ask); use.MPI != None {
 				return use
 			}
 		}
 		for _, e := range extensions {
-			if use := ask(ctx, interpreter, e, env); use.MPI != None {
+			if use := ask(ctx, interpreter, e, in); use.MPI != None {
 				return use
 			}
 		}
@@ -62,19 +62,19 @@ func ofWheel(extension string) bool {
 
 // beside returns the MPI that pip has installed into the folder's prefix,
 // PREFIX/lib/pythonX.Y/site-packages.
-func beside(ctx context.Context, folder, interpreter string, env map[string]string, ask asker) Use {
+func beside(ctx context.Context, folder, interpreter string, in start, ask asker) Use {
 	for _, name := range []string{"libmpi.so.12", "libmpi.so.40"} {
 		library := filepath.Join(folder, "..", "..", name)
 		if _, err := os.Stat(library); err == nil {
-			return ask(ctx, interpreter, library, env)
+			return ask(ctx, interpreter, library, in)
 		}
 	}
 	return Use{}
 }
 
 // packages lists the folders in which a Python at path looks for packages, in its order.
-func packages(path string, env map[string]string) []string {
-	folders := filepath.SplitList(env["PYTHONPATH"])
+func packages(path string, in start) []string {
+	folders := named(in)
 	prefix := filepath.Dir(filepath.Dir(path))
 	system := true
 	if config, err := trust.OpenRegular(filepath.Join(prefix, "pyvenv.cfg")); err == nil { // a virtual environment
@@ -94,13 +94,28 @@ func packages(path string, env map[string]string) []string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		prefix = filepath.Dir(filepath.Dir(real))
 	}
-	if home := env["HOME"]; home != "" && env["PYTHONNOUSERSITE"] == "" {
+	if home := in.env["HOME"]; home != "" && in.env["PYTHONNOUSERSITE"] == "" {
 		folders = append(folders, sites(filepath.Join(home, ".local"))...)
 	}
 	if prefix == "/usr" {
 		folders = append(folders, sites("/usr/local")...)
 	}
 	return append(folders, sites(prefix)...)
+}
+
+// named lists the folders of PYTHONPATH. A relative one is in the folder in which Python starts. It
+// counts only where no other user can put packages: Python with -I takes none from there.
+func named(in start) (folders []string) {
+	for _, folder := range filepath.SplitList(in.env["PYTHONPATH"]) {
+		if !filepath.IsAbs(folder) {
+			folder = filepath.Join(in.dir, folder)
+			if !filepath.IsAbs(folder) || trust.Check(folder) != nil {
+				continue
+			}
+		}
+		folders = append(folders, folder)
+	}
+	return folders
 }
 
 // sites lists a prefix's folders of packages. Debian's have another name.
