@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/gorun/gorun/internal/files/trust"
 	"github.com/gorun/gorun/internal/net/wire"
@@ -36,16 +37,25 @@ func Mark(path string) (mark wire.Mark, remove func(), err error) {
 	return mark, remove, nil
 }
 
-// marked reports whether a folder of this host is the one with the mark.
+// marked reports whether a folder of this host is the one with the mark. A link of another user may
+// lead to the mark, which has one name.
 func marked(dir string, mark *wire.Mark) bool {
 	if mark == nil {
 		return false
 	}
-	file, err := trust.OpenRegular(filepath.Join(dir, string(mark.Name)))
+	path := filepath.Join(dir, string(mark.Name))
+	here, err := os.Lstat(path)
+	if err != nil || here.Sys().(*syscall.Stat_t).Nlink > 1 {
+		return false
+	}
+	file, err := trust.OpenRegular(path)
 	if err != nil {
 		return false
 	}
 	defer file.Close()
+	if info, err := file.Stat(); err != nil || !os.SameFile(info, here) {
+		return false
+	}
 	text, err := trust.ReadAll(file, len(mark.Says))
 	return err == nil && string(text) == string(mark.Says)
 }

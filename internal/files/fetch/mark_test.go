@@ -28,6 +28,14 @@ func TestOnlyTheMarkedFolderIsTheLaunchers(t *testing.T) {
 	check.That(t, same.Shared && len(same.Entries) == 0, "the launcher's folder: %v", same.Entries)
 	other := ask("other")
 	check.That(t, !other.Shared && len(other.Entries) == 1, "another folder: %v", other.Entries)
+	// Nor does a link to the mark, which they need not be able to read.
+	theirs := filepath.Join(w.home, "other", string(mark.Name))
+	for _, link := range []func(old, new string) error{os.Symlink, os.Link} {
+		must.OK(t, os.Remove(theirs))
+		must.OK(t, link(filepath.Join(w.home, "same", string(mark.Name)), theirs))
+		other := ask("other")
+		check.That(t, !other.Shared && len(other.Entries) == 1, "a folder with a link: %v", other.Entries)
+	}
 	info := must.Get(os.Stat(filepath.Join(w.home, "same", string(mark.Name))))(t)
 	check.Equal(t, info.Mode().Perm(), 0o600)
 }
