@@ -2,6 +2,7 @@ package settings
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -10,17 +11,76 @@ import (
 	"github.com/gorun/gorun/internal/usage"
 )
 
+// ends are the characters that end a word of a shell.
+const ends = " \t\n;&|<>()"
+
+// starts reports whether a word of a shell starts the command behind it.
+func starts(word string) bool {
+	return slices.Contains([]string{"!", "command", "env", "exec", "nice", "nohup", "setsid", "time"}, word)
+}
+
+// assigns reports whether a word of a shell sets a variable for the command behind it.
+func assigns(word string) bool {
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_"
+	name, _, found := strings.Cut(word, "=")
+	return found && strings.Trim(name, letters+"0123456789") == "" && strings.IndexAny(name, letters) == 0
+}
+
 // commandLine is a Flag.Command for a line that a shell of this machine runs.
 func commandLine(value string, place func(string) string) string {
 	line := strings.TrimLeft(value, " \t\n")
-	end := strings.IndexAny(line, " \t\n;&|<>()")
-	if end < 0 {
-		end = len(line)
+	for rest := line; ; {
+		raw, word, plain := firstWord(rest)
+		behind := rest[len(raw):]
+		next := strings.TrimLeft(behind, " \t\n")
+		switch {
+		case raw == "", strings.Contains(raw, "$("), strings.Contains(raw, "`"):
+			return value
+		case assigns(raw), starts(raw):
+			if next == behind { // the end, or what is no command
+				return value
+			}
+			rest = next
+			continue
+		case !plain: // the shell makes something else of it
+			return value
+		}
+		placed := place(word)
+		if placed == word {
+			return value
+		}
+		return line[:len(line)-len(rest)] + placed + behind
 	}
-	if strings.ContainsAny(line[:end], "'\"\\$`*?[{~=#!") { // the shell makes something else of it
-		return value
+}
+
+// firstWord returns the word of a shell that a line begins with: as it is written, without quotes,
+// and whether it is plain, which the shell changes no further.
+func firstWord(line string) (raw, word string, plain bool) {
+	var text strings.Builder
+	plain = true
+	quote := byte(0)
+	for i := 0; i < len(line); i++ {
+		c := line[i]
+		switch {
+		case quote != '\'' && c == '\\':
+			plain = false
+			i++
+			continue
+		case quote != 0 && c == quote:
+			quote = 0
+			continue
+		case quote == '\'':
+		case quote == 0 && (c == '\'' || c == '"'):
+			quote = c
+			continue
+		case quote == 0 && strings.IndexByte(ends, c) >= 0:
+			return line[:i], text.String(), plain
+		case strings.IndexByte("$`", c) >= 0 || quote == 0 && strings.IndexByte("*?[{~=#!", c) >= 0:
+			plain = false
+		}
+		text.WriteByte(c)
 	}
-	return place(line[:end]) + line[end:]
+	return line, text.String(), plain && quote == 0
 }
 
 // agentLines is a Flag.Command for commands of which the first one that is installed runs.
@@ -71,17 +131,37 @@ func CheckCommands(flags *pflag.FlagSet, names []string, dir string) error {
 	return nil
 }
 
-// relativeWord returns a word of a command line that is a path below the current folder, or "".
-// Only the first can be known by a slash.
+// interprets reports whether a program runs the file that is its first argument.
+func interprets(word string) bool {
+	return slices.Contains([]string{"sh", "bash", "dash", "ksh", "zsh", "perl", "python", "python3"}, word)
+}
+
+// precedes reports whether a command begins behind a word of a shell, or of a list of agents.
+func precedes(word string) bool {
+	return slices.Contains([]string{";", ":", "{", "if", "then", "elif", "else", "while", "until", "do"}, word)
+}
+
+// apart sets what separates the commands of a line apart from its words.
+func apart(line string) string {
+	return strings.NewReplacer(";", " ; ", "&", " ; ", "|", " ; ", "(", " ; ", ")", " ; ", "`", " ; ", "\n", " ; ").
+		Replace(line)
+}
+
+// relativeWord returns a word of a command line that is a path below the current folder, or "". By
+// a slash alone only the program of a command is known to be one.
 func relativeWord(line string) string {
-	words, _ := usage.SplitShell(line) // what it cannot split, a shell refuses as well
-	for i, word := range words {
+	words, _ := usage.SplitShell(apart(line)) // what it cannot split, a shell refuses as well
+	begins := true
+	for _, word := range words {
 		switch {
+		case begins && (assigns(word) || strings.HasPrefix(word, "-")):
+			continue
+		case begins && strings.Contains(word, "/") && strings.IndexByte("/~$", word[0]) < 0:
+			return word
 		case strings.HasPrefix(word, "./"), strings.HasPrefix(word, "../"):
 			return word
-		case i == 0 && strings.Contains(word, "/") && word[0] != '/' && word[0] != '~' && word[0] != '$':
-			return word
 		}
+		begins = starts(word) || interprets(word) || precedes(word)
 	}
 	return ""
 }

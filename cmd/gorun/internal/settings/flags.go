@@ -339,7 +339,7 @@ func (o *Options) Groups() []Group {
 				Usage: "encrypt ring's traffic between hosts with TLS 1.3 (default: authenticated, not encrypted)"},
 		}},
 		{"Debuggers, profilers and terminals", []Flag{
-			{Name: "tool", To: &o.Tools.Tool, From: Programs,
+			{Name: "tool", To: &o.Tools.Tool, Command: asTyped, From: Programs,
 				Usage: "start these ranks' programs by a tool: gdb:0, 'valgrind --log-file=v.%r':0,8-11 with %r %h " +
 					"%l %j; may be repeated"},
 			{Name: "debug", To: &o.Tools.Debug, Alone: "all", From: Programs,
