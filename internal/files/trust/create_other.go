@@ -81,3 +81,5 @@ func FileSystemOf(*os.File, string) error { return nil }
 func inspect(path string, _ int) (fs.FileInfo, error) { return os.Lstat(path) }
 
 func hasACL(string) bool { return false }
+
+func fileHasACL(*os.File) bool { return false }

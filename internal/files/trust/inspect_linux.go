@@ -105,9 +105,17 @@ func servedBy(mountinfo, number string) (user int, known bool) {
 	return 0, false
 }
 
+const accessList = "system.posix_acl_access"
+
 // hasACL reports whether a file has an access control list, by which its mode says less than
 // everything.
 func hasACL(path string) bool {
-	n, err := unix.Lgetxattr(path, "system.posix_acl_access", nil)
+	n, err := unix.Lgetxattr(path, accessList, nil)
+	return err == nil && n > 0
+}
+
+// fileHasACL is hasACL for an open file, to which its path may lead by a link.
+func fileHasACL(file *os.File) bool {
+	n, err := unix.Fgetxattr(int(file.Fd()), accessList, nil)
 	return err == nil && n > 0
 }

@@ -89,7 +89,7 @@ func Check(path string) error {
 			} else {
 				at = filepath.Dir(at)
 			}
-		} else if err := judge(at, info, self); err != nil {
+		} else if err := judge(at, info, self, func() bool { return hasACL(at) }); err != nil {
 			return err
 		}
 		if len(rest) == 0 {
@@ -127,16 +127,17 @@ func File(file *os.File, path string) error {
 	if err != nil {
 		return err
 	}
-	return judge(path, info, os.Geteuid())
+	return judge(path, info, os.Geteuid(), func() bool { return fileHasACL(file) })
 }
 
-// judge checks one component of a path that is no link.
-func judge(path string, info fs.FileInfo, self int) error {
+// judge checks one component of a path that is no link. listed reports whether it has an access
+// control list.
+func judge(path string, info fs.FileInfo, self int, listed func() bool) error {
 	if err := ownedBy(path, info, self); err != nil {
 		return err
 	}
 	owner, group := ids(info)
-	if safe(info.Mode(), owner, group) && (info.Mode()&0o020 == 0 || !hasACL(path)) {
+	if safe(info.Mode(), owner, group) && (info.Mode()&0o020 == 0 || !listed()) {
 		return nil
 	}
 	return &Error{path, info.Mode().String(), "chmod go-w " + prose.Quoted(path)}
