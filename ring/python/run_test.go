@@ -64,6 +64,25 @@ func TestRunTakesNoModulesOfOthers(t *testing.T) {
 	check.That(t, err == nil && string(out) == "all right\n", "%v\n%s", err, out)
 }
 
+// Nor does PYTHONPATH, which a caller with -I ignores, give a rank the current directory.
+func TestRunPassesOnNoFolderOfOthers(t *testing.T) {
+	const show = `
+import os, sys
+from gorun import _run
+os.environ["PYTHONPATH"] = ":/opt:lib:."
+sys.path[:] = [path for path in sys.path if path]
+print(_run._environ()["PYTHONPATH"])
+sys.path.append(os.path.realpath("lib"))
+print(_run._environ()["PYTHONPATH"])
+sys.path.append("")
+print(_run._environ()["PYTHONPATH"])
+`
+	cmd := exec.CommandContext(t.Context(), interpreter, "-c", show)
+	cmd.Dir = t.TempDir()
+	out, err := cmd.CombinedOutput()
+	check.That(t, err == nil && string(out) == "/opt\n/opt:lib\n:/opt:lib:.\n", "%v\n%s", err, out)
+}
+
 // gorun is not taken from the current directory, if PATH has that or an empty entry.
 func TestRunTakesNoProgramOfTheCurrentDirectory(t *testing.T) {
 	const find = `

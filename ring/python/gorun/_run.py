@@ -13,7 +13,7 @@ import sysconfig
 import tempfile
 import threading
 from pathlib import Path
-from typing import IO, Any, Callable, List, Mapping, Optional, Sequence, Tuple
+from typing import IO, Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from . import _checkout, _data, errors
 
@@ -92,7 +92,7 @@ def run(
         try:
             if os.fstat(own).st_uid != os.geteuid() or _checkout.foreign(own):
                 raise errors.GorunError("gorun: another user has replaced %s: set TMPDIR to a folder of yours" % folder)
-            code = _launch(words, {**os.environ, **(env or {})}, payload)
+            code = _launch(words, {**_environ(), **(env or {})}, payload)
             return _results(own, code, results)
         finally:
             os.close(own)
@@ -100,8 +100,22 @@ def run(
 
 def _imports_here() -> bool:
     """Whether this program looks for modules in the current directory."""
-    here = os.path.realpath(os.curdir)
-    return any(isinstance(path, str) and os.path.realpath(path or os.curdir) == here for path in sys.path)
+    return _imports_from(os.curdir)
+
+
+def _imports_from(folder: str) -> bool:
+    """Whether this program looks for modules in a folder."""
+    real = os.path.realpath(folder)
+    return any(isinstance(path, str) and os.path.realpath(path or os.curdir) == real for path in sys.path)
+
+
+def _environ() -> Dict[str, str]:
+    """This program's variables, without relative and empty entries of PYTHONPATH that it does not follow itself, as with -I."""
+    environ = dict(os.environ)
+    if "PYTHONPATH" in environ:
+        entries = environ["PYTHONPATH"].split(os.pathsep)
+        environ["PYTHONPATH"] = os.pathsep.join(e for e in entries if os.path.isabs(e) or _imports_from(e or os.curdir))
+    return environ
 
 
 def _pickle(task: Tuple[Any, ...]) -> bytes:
