@@ -2,6 +2,7 @@ package settings
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -62,6 +63,16 @@ func TestPrecedence(t *testing.T) {
 		check.That(t, err == nil || usage.Is(err), "%s: %v is no usage error", input, err)
 		return strings.TrimSpace(given(flags, o) + " " + line.Notice()), err
 	})
+}
+
+// A value that a file repeats by an alias takes no more memory than files may take.
+func TestRepeatedValuesAreBounded(t *testing.T) {
+	for _, text := range []string{"hosts: [&a %s%s]\n", "env: [&a %s%s]\n", "command: [&a %s%s]\n"} {
+		flags, _ := NewFlags()
+		long := fmt.Sprintf(text, strings.Repeat("h", maxConfig/2), strings.Repeat(", *a", 64))
+		_, err := parseSettings("f", []byte(long), flags)
+		check.That(t, err != nil && strings.Contains(err.Error(), "longer than"), "%s: %v", text, err)
+	}
 }
 
 func TestReadDefaults(t *testing.T) {

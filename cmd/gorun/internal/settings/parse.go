@@ -22,7 +22,12 @@ type settingsReader struct {
 	flags   *pflag.FlagSet
 	program *yaml.Node // one word; its arguments are in args
 	args    *yaml.Node
+	bytes   int // of all values that were read
 }
+
+// maxValues bounds the bytes of all values. Where the file repeats one by an alias they are more
+// than those of the file, and some are read twice.
+const maxValues = 4 * maxConfig
 
 // entry is a key of a map with its value.
 type entry struct {
@@ -230,6 +235,9 @@ func (r *settingsReader) text(e entry, node *yaml.Node) (string, error) {
 		return "", r.fault(e, "write one after the colon, or leave the line out", "it has no value")
 	case strings.Contains(node.Value, "\x00"):
 		return "", r.fault(e, "", "it holds a NUL byte")
+	}
+	if r.bytes += len(node.Value); r.bytes > maxValues {
+		return "", r.fault(e, "repeat fewer values by *NAME", "all values together are longer than %d bytes", maxValues)
 	}
 	return node.Value, nil
 }
