@@ -15,6 +15,11 @@ run() {
 	$w "$p" || return 85
 	PATH=$h GORUN_START_DIR=$o
 	export GORUN_START_DIR
+	for a in "$l" "$j" "$g"; do
+		if [ "$a" ]; then
+			export "${a?}"
+		fi
+	done
 	exec "./$p" "$@"
 }
 if [ "$x" ]; then

@@ -9,8 +9,13 @@
 # descriptor of it which mount that is. Its server chooses the name in that list, which may be - or any bytes but blanks. In a chroot the mount of its root is not in the list; then the type of the file system counts.
 #
 # The scripts are in folders that are not judged yet, so they take commands only from the absolute folders of PATH. gorun gets PATH as it was, h.
-# plain runs a command without the account's variables: TIME_STYLE, QUOTING_STYLE and others change what ls says.
+# plain runs a command without the account's variables: TIME_STYLE, QUOTING_STYLE and others change what ls says. The dynamic linker of a
+# command takes libraries from the current directory where one of its own variables has an empty or relative entry. They are kept for gorun in l, j and g.
 
+l=${LD_LIBRARY_PATH+LD_LIBRARY_PATH=$LD_LIBRARY_PATH}
+j=${LD_PRELOAD+LD_PRELOAD=$LD_PRELOAD}
+g=${LD_AUDIT+LD_AUDIT=$LD_AUDIT}
+unset LD_LIBRARY_PATH LD_PRELOAD LD_AUDIT
 h=$PATH a=$PATH: p=
 while [ "$a" ]; do
 	case $a in

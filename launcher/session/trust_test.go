@@ -248,6 +248,38 @@ func TestVariablesOfTheAccountDoNotMisleadScripts(t *testing.T) {
 	}
 }
 
+// The scripts load no library from the folders that they check, where the linker's variables have
+// an empty or relative entry. gorun gets them as they were.
+func TestScriptsTakeNoLibrariesOfTheirFolders(t *testing.T) {
+	root := home(t, func(r string) error {
+		return errors.Join(put(r+"/shared/gorun", 0o757), putInCache(r+"/"+inCache, 0o500), os.Mkdir(r+"/own", 0o755),
+			os.WriteFile(r+"/own/gorun", []byte("#!/bin/sh\nprintenv $1\n"), 0o755))
+	})
+	for _, folder := range []string{".", "shared", ".cache/gorun"} { // a command that finds it there fails
+		must.OK(t, os.WriteFile(filepath.Join(root, folder, "libc.so.6"), []byte("of another user"), 0o644))
+	}
+	for _, variable := range []string{"LD_LIBRARY_PATH=:/none", "LD_LIBRARY_PATH=.", "LD_PRELOAD=", "LD_AUDIT="} {
+		name, value, _ := strings.Cut(variable, "=")
+		run := func(script string, args ...string) (said, failed string) {
+			cmd := exec.CommandContext(t.Context(), "/bin/sh", append([]string{"-c", script}, args...)...)
+			cmd.Dir = "/"
+			cmd.Env = []string{"HOME=" + root, "PATH=" + os.Getenv("PATH"), variable}
+			var errs strings.Builder
+			cmd.Stderr = &errs
+			out, _ := cmd.Output()
+			return string(out), errs.String()
+		}
+		said, failed := run(startScript(), "gorun-start", root+"/shared/gorun", inCache, "a b")
+		check.That(t, said == "ran a b in /\n" && strings.Contains(failed, "not safe") &&
+			!strings.Contains(failed, "libc"), "%s: the start script says %q, %q", variable, said, failed)
+		said, _ = run(startScript(), "gorun-start", root+"/own/gorun", "", name)
+		check.Equal(t, said, value+"\n", variable)
+		said, failed = run(uploadScript(), "gorun-put", "fedcba"+name, "mark", "gorun", "0", "", "sum")
+		check.That(t, strings.Contains(said, "mark:go\n") && !strings.Contains(failed, "libc"),
+			"%s: the upload script says %q, %q", variable, said, failed)
+	}
+}
+
 // The scripts pass through login shells that disagree about these.
 func TestScriptsNeedNoQuoting(t *testing.T) {
 	for _, script := range []string{startScript(), uploadScript()} {
