@@ -11,7 +11,7 @@ fi
 run() {
 	cd -P "$d" 2>/dev/null || return 85
 	[ -f "./$p" ] && [ -x "./$p" ] || return 85
-	mine && trusted "${PWD%/}/$p" . "./$p" || return 83
+	mine && trusted "${PWD%/}/$p" . "./$p" && mine "$p" || return 83
 	$w "$p" || return 85
 	PATH=$h GORUN_START_DIR=$o
 	export GORUN_START_DIR

@@ -6,7 +6,7 @@
 #
 # A file system in user space (FUSE) may show any owner, and another user may mount one at a directory of theirs between any two
 # commands. So mine succeeds when no other user serves the current directory, which stays the same whatever is mounted. The kernel tells by a
-# descriptor of it which mount that is. Its server chooses the name in that list, which may be - or any bytes but blanks. In a chroot the mount of its root is not in the list; then the type of the file system counts.
+# descriptor of it which mount that is. One may be on a single file, too, for which mine is asked behind the directory. Its server chooses the name in that list, which may be - or any bytes but blanks. In a chroot the mount of its root is not in the list; then the type of the file system counts.
 #
 # The scripts are in folders that are not judged yet, so they take commands only from the absolute folders of PATH. gorun gets PATH as it was, h.
 # plain runs a command without the account's variables: TIME_STYLE, QUOTING_STYLE and others change what ls says. The dynamic linker of a
@@ -38,12 +38,15 @@ plain() (
 	exec env -i PATH="$PATH" LC_ALL=C "$@"
 )
 mine() {
-	m=
+	n=$m m=
 	while read -r k v; do
 		case $k in
 		mnt_id:) m=$v ;;
 		esac
-	done 2>/dev/null 3<. </proc/self/fdinfo/3
+	done 2>/dev/null 3<"${1:-.}" </proc/self/fdinfo/3
+	if [ "${1:+$m}" ] && [ "$m" = "$n" ]; then
+		return
+	fi
 	t= a=
 	if [ "$m" ]; then
 		t=$(plain grep "^$m " /proc/self/mountinfo)
@@ -54,14 +57,14 @@ mine() {
 		a=${t##* } t=${t#* - }
 	fi
 	if [ -z "$t" ] && [ -e /proc/self/mountinfo ]; then
-		case $(plain stat -f -c %t . 2>/dev/null) in
+		case $(plain stat -f -c %t "${1:-.}" 2>/dev/null) in
 		"" | 65735546) t=fuse ;;
 		esac
 	fi
 	case $t,$a, in
 	fuse*,user_id=0,* | fuse*,user_id=$u,*) ;;
 	fuse*)
-		echo "not safe, others can change $PWD (a file system of another user)" >&2
+		echo "not safe, others can change $PWD${1:+/$1} (a file system of another user)" >&2
 		return 1
 		;;
 	esac

@@ -108,6 +108,21 @@ func stageBesideMirage(t *testing.T, name string) {
 	noWins(s)
 }
 
+// Neither is one that only has its place in the victim's directory, mounted on the file.
+func TestFileOfAnotherUsersFileSystemIsNotGorun(t *testing.T) {
+	c := lab.MustNamespacesAs(t, victim, lab.Specs(1)...)
+	s := newCommons(t, c.Dir)
+	gorun := filepath.Join(userHome(t, c), "bin/gorun")
+	folder := installed(t, c)
+	evilGorun(s, folder)
+	asOn(t, c, victim, `mkdir -p "${1%/*}" && : >"$1"`, gorun)
+	mountMirage(t, c, filepath.Join(c.Dir, "theirs", folder, "gorun"), gorun, "evil")
+	// else nothing is shown
+	asOn(t, c, victim, `"$1" && grep -x 65534 $2 && : >$2`, gorun, filepath.Join(c.Dir, "wins"))
+	command.StartPath(t, c, gorun, nil, "--wdir", "/", "-H", "f1", "true").Want(0) // from the cache
+	noWins(s)
+}
+
 // striker is in the place of ls and grep on the host: at one of their calls it lets the attacker
 // mount, before the real program runs. $0 is its own path, and its folder has the number of the
 // call.
