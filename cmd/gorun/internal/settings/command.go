@@ -149,7 +149,12 @@ func apart(line string) string {
 
 // relativeWord returns a word of a command line that is a path below the current folder, or "". By
 // a slash alone only the program of a command is known to be one.
-func relativeWord(line string) string {
+func relativeWord(line string) string { return relativeIn(line, true) }
+
+// relativeProgram is relativeWord for the programs of commands, and for files that they run.
+func relativeProgram(line string) string { return relativeIn(line, false) }
+
+func relativeIn(line string, arguments bool) string {
 	words, _ := usage.SplitShell(apart(line)) // what it cannot split, a shell refuses as well
 	begins := true
 	for _, word := range words {
@@ -158,10 +163,27 @@ func relativeWord(line string) string {
 			continue
 		case begins && strings.Contains(word, "/") && strings.IndexByte("/~$", word[0]) < 0:
 			return word
-		case strings.HasPrefix(word, "./"), strings.HasPrefix(word, "../"):
+		case arguments && (strings.HasPrefix(word, "./") || strings.HasPrefix(word, "../")):
 			return word
 		}
 		begins = starts(word) || interprets(word) || precedes(word)
 	}
 	return ""
+}
+
+// checkPrograms returns an error if a command of a file of defaults runs another program in each
+// folder in which a run is started.
+func (s settings) checkPrograms() error {
+	for _, v := range s.list {
+		if FlagsByName()[v.flag].Command == nil {
+			continue
+		}
+		for _, value := range v.values {
+			if word := relativeProgram(value); word != "" {
+				return usage.Errorf("name it by its absolute path",
+					"%s:%d: %s: %s would be another file in each folder", s.name, v.line, v.flag, word)
+			}
+		}
+	}
+	return nil
 }

@@ -103,7 +103,7 @@ func serviceLink(variable, value string) bool {
 
 // ReadDefaults reads the named file of defaults, or else ~/.config/gorun/config.yaml if it exists.
 // Like ssh it refuses the latter if another user can change it. Relative paths start at the current
-// directory.
+// directory, where no program is taken from.
 func ReadDefaults(named string, flags *pflag.FlagSet, lookup func(string) (string, bool)) (settings, error) {
 	name := cmp.Or(named, DefaultsFile(lookup))
 	if name == "" {
@@ -122,6 +122,8 @@ func ReadDefaults(named string, flags *pflag.FlagSet, lookup func(string) (strin
 	case err == nil && s.Command != nil:
 		return s, usage.Errorf("name the file with --config-file", "%s:%d: only a job file may name a program", name,
 			s.line)
+	case err == nil:
+		err = s.checkPrograms()
 	}
 	return s, err
 }

@@ -1,11 +1,14 @@
 package settings
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/environ"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -98,5 +101,23 @@ func TestDefaultsRunNoProgramsOfOtherFolders(t *testing.T) {
 		err := CheckCommands(flags, []string{tc.flag}, "/at")
 		check.That(t, tc.refused == "" && err == nil || tc.refused != "" && err != nil &&
 			strings.Contains(err.Error(), tc.refused), "--%s %s: %v", tc.flag, tc.value, err)
+	}
+	// Nor where a user has written the file.
+	for _, tc := range []struct{ text, refused string }{
+		{"on_end: ./done", "./done"},
+		{"on_end: mail ada && sh ./done", "./done"},
+		{"on_end: ~/done ./log", ""},
+		{"host_discovery_script: up.sh --all", ""},
+		{"launch_agent: 'ssh : ./rsh'", "./rsh"},
+		{"setup: tools/setup.sh", "tools/setup.sh"},
+		{"tool: [/opt/wrap:0, ./wrap:1]", "./wrap:1"},
+	} {
+		path := filepath.Join(t.TempDir(), "config.yaml")
+		must.OK(t, os.WriteFile(path, []byte("np: 1\n"+tc.text+"\n"), 0o600))
+		flags, _ := NewFlags()
+		_, err := ReadDefaults(path, flags, environ.Lookup(nil))
+		check.That(t, tc.refused == "" && err == nil || tc.refused != "" && err != nil &&
+			strings.Contains(err.Error(), "config.yaml:2: ") && strings.Contains(err.Error(), tc.refused+" would"),
+			"%s: %v", tc.text, err)
 	}
 }
