@@ -2,12 +2,14 @@ package launcher
 
 import (
 	"crypto/rand"
+	"errors"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/gorun/gorun/internal/elastic"
+	"github.com/gorun/gorun/internal/net/kv"
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/launcher/core"
@@ -173,7 +175,12 @@ func (j *elasticJob) fence(p *elasticProcess, f wire.Fence) error {
 	if all != nil {
 		j.toMembers(wire.TypeFenced, *all)
 	}
-	if err != nil {
+	var twice *kv.DuplicateError
+	var full *kv.FullError
+	switch {
+	case errors.As(err, &twice), errors.As(err, &full): // a host could end each epoch so
+		return &wire.FormatError{Reason: err.Error()}
+	case err != nil:
 		j.abort(p.name.Host, p, err.Error())
 	}
 	return nil

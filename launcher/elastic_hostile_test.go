@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -85,4 +86,31 @@ func TestRequestsEndWithTheirProcess(t *testing.T) {
 		return errors.Join(a.Exit(wire.Exit{Rank: rank, Code: 1}), a.Out.Send(wire.TypeDone, 0, nil))
 	}), nil)
 	check.That(t, r.Code() == 0 && most < requests, "%d goroutines as a process starts, %+v", most, r)
+}
+
+// A host of an elastic job that breaks the rules of fences is lost, as in other jobs: it would end
+// one epoch after the other, and no failure would count.
+func TestFencesOfAHostileProcess(t *testing.T) {
+	for name, tt := range map[string]struct {
+		next func(i int) string
+		want string
+	}{
+		"comes twice":      {func(int) string { return "f" }, "came twice"},
+		"opens all fences": {func(i int) string { return fmt.Sprint(i) }, "h1 has opened 512 fences already"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := besides(t, serving(func(a *fake.Agent) error {
+				e, err := a.JoinEpoch()
+				for i := 0; i < 600 && err == nil; i++ {
+					f := wire.Fence{Epoch: e.Number, Name: tt.next(i), Values: map[int][]byte{e.Rank: nil}}
+					err = a.Out.SendMessage(wire.TypeFence, f)
+				}
+				return errors.Join(err, a.UntilEOF())
+			}), nil)
+			lost := slices.ContainsFunc(r.Lost, func(e HostError) bool {
+				return e.Host == "h1" && strings.Contains(e.Err.Error(), tt.want)
+			})
+			check.That(t, r.Code() == 0 && lost, "%+v", r)
+		})
+	}
 }

@@ -39,9 +39,10 @@ type Driver struct {
 	resets  []time.Duration
 	quick   map[Slot]quick
 
-	first   *Failure // cause of the job's end, if it is a failure
-	victims []*host  // hosts of ranks that failed in the epoch in force because of others, as they say
-	end     End      // end of the job, from phase Ending on
+	first     *Failure // cause of the job's end, if it is a failure
+	victims   []victim // those of the epoch in force
+	explained bool     // whether a failure but those of victims is known since it was announced
+	end       End      // end of the job, from phase Ending on
 }
 
 // Failure is the failure of a process or the loss of a host.

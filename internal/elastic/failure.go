@@ -57,8 +57,8 @@ func (d *Driver) failed(p *process, f Failure) {
 		d.exclude(h)
 		return
 	case f.Victim:
-		if !slices.Contains(d.victims, h) {
-			d.victims = append(d.victims, h)
+		if !slices.ContainsFunc(d.victims, func(v victim) bool { return v.host == h }) {
+			d.victims = append(d.victims, victim{h, f.Code})
 		}
 		return
 	}
@@ -83,12 +83,18 @@ func (d *Driver) charge(h *host, code int) {
 	}
 }
 
+// victim is a host with a rank that failed because of others, as the host says.
+type victim struct {
+	host *host
+	code int
+}
+
 // chargeVictims counts the failures of victims of the epoch that is over, once for each host, if
-// none is known of which they are victims: a host that says so could fail without end.
+// none is known in it of which they are victims: a host that says so could fail without end.
 func (d *Driver) chargeVictims() {
-	if d.first != nil && d.first.Victim {
-		for _, h := range d.victims {
-			d.charge(h, CodeNoRank)
+	if !d.explained {
+		for _, v := range d.victims {
+			d.charge(v.host, v.code)
 		}
 	}
 	d.victims = nil
@@ -141,6 +147,7 @@ func (d *Driver) again(p *process, code int) bool {
 
 // blame keeps the first failure. A victim is the cause only if no other failure is known.
 func (d *Driver) blame(f Failure) {
+	d.explained = d.explained || !f.Victim
 	if first := d.first; first == nil || first.Victim && !f.Victim || first.Victim == f.Victim && f.At < first.At {
 		d.first = &f
 	}

@@ -118,6 +118,7 @@ func (d *Driver) announce() {
 	d.next = nil
 	d.nextAll = nil
 	d.planned = false
+	d.explained = false
 	d.enter(Joining)
 	d.do(Announce{Plan: *d.inForce})
 	d.complete()

@@ -3,6 +3,7 @@ package elastic
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -293,6 +294,48 @@ func TestVictimsOfNobodyCount(t *testing.T) {
 		p.wait(time.Second)
 	}
 	check.That(t, p.end == nil && started > 3 && started < 40, "%d processes in %v, end %v", started, p.now, p.end)
+}
+
+// As before, after a failure of its own. The job needs both ranks, and the epochs that the rank of
+// b ends were never whole: none is excused by the failure of an earlier one.
+func TestVictimsOfAnEarlierFailureCount(t *testing.T) {
+	p := begun(t, Config{NP: 2, Min: 2}, "a:1,b:1")
+	started := 1
+	p.exit(1, "b0")
+	for p.now < 9*time.Minute {
+		if p.d.Phase() == Parking {
+			p.park("a0")
+		}
+		p.ready()
+		if q, lives := p.live[slot("b0")]; lives && p.d.Phase() == Joining {
+			started++
+			delete(p.live, q.Slot)
+			p.step(Exited{Process: q, Code: 1, Victim: true})
+			continue
+		}
+		p.wait(time.Second)
+	}
+	check.That(t, p.end == nil && started > 3 && started < 40, "%d processes in %v, end %v", started, p.now, p.end)
+}
+
+// With --max-restarts hosts do not rest because of the program's failures, nor because of what
+// follows from one: a rank that takes long to end is stopped before it says that it has failed.
+func TestVictimsOfRestartsDoNotRest(t *testing.T) {
+	p := begun(t, Config{
+		NP:         2,
+		Together:   true,
+		ResetLimit: 8,
+		Budget:     math.MaxInt,
+	}, "a:1,b:1")
+	for range 6 {
+		victim := p.live[slot("a0")]
+		delete(p.live, victim.Slot)
+		p.step(Exited{Process: victim, Code: 1, Victim: true})
+		p.exit(1, "b0")
+		p.ready()
+		must.That(t, p.d.Phase() == Working, "phase %v at %v", p.d.Phase(), p.now)
+		p.wait(time.Second)
+	}
 }
 
 // The host is listed for 2 s and missing for 2 s, for two hours.

@@ -325,18 +325,23 @@ const CachedPath = ".cache/gorun/7692c3ad3540bb80/gorun"
 
 // Join lets the agent's rank into the next epoch.
 func (a *Agent) Join() error {
+	_, err := a.JoinEpoch()
+	return err
+}
+
+// JoinEpoch is Join, and returns the epoch.
+func (a *Agent) JoinEpoch() (e wire.Epoch, err error) {
 	if err := a.Out.SendMessage(wire.TypePark, wire.Park{}); err != nil {
-		return err
+		return e, err
 	}
 	f, err := a.Expect(wire.TypeEpoch)
 	if err != nil {
-		return err
+		return e, err
 	}
-	var e wire.Epoch
 	if err := f.Decode(&e); err != nil {
-		return err
+		return e, err
 	}
-	return a.Out.SendMessage(wire.TypeJoined, wire.Joined{Epoch: e.Number})
+	return e, a.Out.SendMessage(wire.TypeJoined, wire.Joined{Epoch: e.Number})
 }
 
 // BeatOn beats until the agent's stdin ends, and returns how long that took.
