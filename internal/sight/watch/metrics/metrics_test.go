@@ -100,6 +100,31 @@ func TestPrometheusReadsTheMetrics(t *testing.T) {
 	}
 }
 
+// A spare has the number of a rank that it would be, which one of its host may have already.
+func TestEachSeriesIsThereOnce(t *testing.T) {
+	s := watch.Sample{Size: 2, Ranks: []watch.Rank{
+		{Rank: 0, Host: "f1", State: "Z", Threads: 1}, // it has failed
+		{Rank: 0, Host: "f1", State: "R", Threads: 2},
+		{Rank: 1, Host: "f1", State: watch.Spare, Threads: 3},
+		{Rank: 1, Host: "f1", State: "R", Threads: 4},
+		{Rank: 1, Host: "f1", State: watch.Spare, Threads: 5},
+		{Rank: 1, Host: "f2", State: watch.Spare, Threads: 6},
+	}}
+	for _, format := range []Format{Prometheus, OpenMetrics} {
+		seen := map[string]bool{}
+		for line := range strings.Lines(string(format.Text(Job{}, s))) {
+			name := line[:strings.LastIndex(line, " ")]
+			check.That(t, strings.HasPrefix(line, "#") || !seen[name], "%s is there again", name)
+			seen[name] = true
+		}
+	}
+	var threads []float64
+	for _, m := range parse(t, Prometheus.Text(Job{}, s))["gorun_rank_threads"].GetMetric() {
+		threads = append(threads, m.GetGauge().GetValue())
+	}
+	check.That(t, slices.Equal(threads, []float64{2, 4, 6}), "threads %v", threads)
+}
+
 // Names follow Prometheus's conventions: sums and only they end in _total, and units are bytes,
 // seconds or ratios.
 func TestNamesAndUnits(t *testing.T) {

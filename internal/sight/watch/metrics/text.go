@@ -83,12 +83,34 @@ func (f Format) Text(j Job, s watch.Sample) []byte {
 		t.one("gorun_start_time_seconds", gauge, "When the ranks were started, in seconds since 1970.",
 			float64(s.At.UnixNano())/1e9-s.Seconds)
 	}
-	t.ranks(s.Ranks)
+	t.ranks(once(s.Ranks))
 	t.hosts(s.Hosts)
 	if f == OpenMetrics {
 		t.b.WriteString("# EOF\n")
 	}
 	return t.b.Bytes()
+}
+
+// once returns one process for each rank of a host: a document with two series of one name is
+// refused as a whole. A spare, which has the number of the rank that it would be, makes way for the
+// rank, and a process that ends for the one that takes its place.
+func once(all []watch.Rank) (ranks []watch.Rank) {
+	type series struct {
+		host string
+		rank int
+	}
+	places := map[series]int{} // index in ranks
+	for _, r := range all {
+		at, twice := places[series{r.Host, r.Rank}]
+		switch {
+		case !twice:
+			places[series{r.Host, r.Rank}] = len(ranks)
+			ranks = append(ranks, r)
+		case r.State != watch.Spare || ranks[at].State == watch.Spare:
+			ranks[at] = r
+		}
+	}
+	return ranks
 }
 
 func runs(r watch.Rank) bool { return r.Exit == nil && r.State != watch.Waiting }
