@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -311,6 +312,7 @@ func (j *elasticJob) stopCause() *core.StopCause {
 
 func (j *elasticJob) exit(p *elasticProcess, e Exit) {
 	p.exited = true
+	j.limitEnded(p.host)
 	m, member := j.memberOf(p)
 	e.Rank = int(p.rank.Load())
 	if e.Stopped {
@@ -350,4 +352,30 @@ func (j *elasticJob) exit(p *elasticProcess, e Exit) {
 		Victim:  victim,
 		At:      e.At,
 	})
+}
+
+// maxEnded bounds the processes of a host that have ended and whose agents have not, beyond two for
+// each slot. An agent stays while it sweeps up, and until its output is taken.
+const maxEnded = 8
+
+// limitEnded hangs up on the agents of a host whose processes ended first, if there are too many.
+// Another process starts when one has ended, and a hostile agent would stay as long as the job.
+func (j *elasticJob) limitEnded(h *elasticHost) {
+	var ended []*elasticProcess
+	slots := h.host.Slots // it may have had more
+	for _, p := range j.procs {
+		if p.host != h {
+			continue
+		}
+		slots = max(slots, p.name.Local+1)
+		if p.exited && p.session != nil {
+			ended = append(ended, p)
+		}
+	}
+	if most := 2*slots + maxEnded; len(ended) > most {
+		slices.SortFunc(ended, func(a, b *elasticProcess) int { return cmp.Compare(a.serial, b.serial) })
+		for _, p := range ended[:len(ended)-most] {
+			p.session.HangUp()
+		}
+	}
 }

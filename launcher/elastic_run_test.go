@@ -2,8 +2,10 @@ package launcher
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -74,6 +76,32 @@ func TestEndedProcessesAreForgotten(t *testing.T) {
 	must.That(t, len(sizes) == times, "%d processes, %v", len(sizes), err)
 	grown := sizes[times-1] - sizes[1]
 	check.That(t, grown < 2*large, "%d ended processes keep %d MiB", times-2, grown>>20)
+}
+
+// A host says that its processes have ended, and never that nothing of them is left: their agents
+// and connections do not stay for it.
+func TestEndedProcessesOfAHostAreFew(t *testing.T) {
+	const times = 40
+	var began, left, most atomic.Int32
+	m := serving(func(a *fake.Agent) error {
+		if a.Job.Ranks[0].Rank == 0 || began.Add(1) > times {
+			return a.Live(time.Now().Add(5 * time.Minute))
+		}
+		if err := a.Join(); err != nil {
+			return err
+		}
+		time.Sleep(time.Second)
+		now := left.Add(1)
+		most.Store(max(most.Load(), now))
+		defer left.Add(-1)
+		return errors.Join(a.Exit(wire.Exit{Signal: int(syscall.SIGTERM), Rank: a.Job.Ranks[0].Rank}), a.UntilEOF())
+	})
+	settings := elasticOf(2, hostfile.Host{Name: "h0", Slots: 2})
+	settings.Min = 1
+	settings.Budget = 1000
+	r, err := elasticJobOn(t, m, settings, nil)
+	check.That(t, err == nil && r.Code() == 0 && began.Load() > times, "%d processes, %v, %+v", began.Load(), err, r)
+	check.That(t, most.Load() <= 2*2+maxEnded+1, "%d processes that have ended are there at a time", most.Load())
 }
 
 // The end of a job interrupts a poll of the hosts, and a warning said that they cannot be asked.
