@@ -125,7 +125,7 @@ func (j *judge) gpu(host string, d gpu.Device, m *model) {
 		warn(fmt.Sprintf("raise it: nvidia-smi -i %d -pl %.0f", d.Index, h.PowerDefault),
 			"may take only %.0f W of %.0f W", h.PowerLimit, h.PowerDefault)
 	}
-	seat := "seat it anew, or try another slot: nvidia-smi -q -d PCIE, lspci -vv -s " + d.BusID
+	seat := "seat it anew, or try another slot: nvidia-smi -q -d PCIE, lspci -vv -s " + prose.Quoted(d.BusID)
 	if usual := max(h.MaxPCIe.Width, m.most(m.lanes)); h.PCIe.Width > 0 && h.PCIe.Width < usual {
 		bad(seat, "has %d of %d PCIe lanes", h.PCIe.Width, usual)
 	}

