@@ -338,6 +338,38 @@ func TestRanksMustAgreeOnTheGuard(t *testing.T) {
 	}
 }
 
+// A rank that says that it listens on very many addresses is named, and the others try none of
+// them: each try is a connection, and they last as long as the start.
+func TestRankOfManyAddressesIsNamed(t *testing.T) {
+	many := func(one string) json.RawMessage {
+		return json.RawMessage("[" + strings.Repeat(one+",", 999) + one + "]")
+	}
+	for name, list := range map[string]json.RawMessage{
+		"addrs": many(`"127.0.0.1:1024"`),
+		"rails": many(`{"addr":"127.0.0.1:1024","bits":8,"interface":"eth0"}`),
+	} {
+		l := pairOf()
+		d := l.job(t)
+		d.OnPost(func(fence string, rank int, value []byte) []byte {
+			var c map[string]json.RawMessage
+			if !isAddr(fence) || rank != 1 || json.Unmarshal(value, &c) != nil {
+				return value
+			}
+			c[name] = list
+			text, err := json.Marshal(c)
+			check.OK(t, err)
+			return text
+		})
+		comms := make([]*ring.Comm, l.size)
+		err := ringtest.Each(l.size, func(rank int) (err error) {
+			comms[rank], err = l.enter(ctx, d, rank)
+			return err
+		})
+		closeAll(comms)
+		check.Error(err).Says(t, "rank 1 says that it listens on", name)
+	}
+}
+
 // R21: what a rank said to another at the start of one job opens nothing in the next, nor a
 // second time in the same one.
 func TestReplayedRecordingIsRejected(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/net/secure"
+	"github.com/gorun/gorun/internal/rankenv"
 	"github.com/gorun/gorun/ring/internal/algorithms"
 	"github.com/gorun/gorun/ring/internal/engine"
 	"github.com/gorun/gorun/ring/internal/rails"
@@ -267,6 +268,11 @@ func (c *Comm) meet(network *tcp.Net, swap exchange) ([]secure.Peer, error) {
 		var r record
 		if err := json.Unmarshal(value, &r); err != nil {
 			return nil, fmt.Errorf("address of rank %d: %w", rank, err)
+		}
+		// This rank keeps them all, and tries one after the other.
+		if len(r.Addrs) > rankenv.MaxAddrs || len(r.Rails) > rankenv.MaxAddrs {
+			return nil, fmt.Errorf("rank %d says that it listens on %d addresses, on %d of them for lanes: at most %d "+
+				"are allowed", rank, len(r.Addrs), len(r.Rails), rankenv.MaxAddrs)
 		}
 		for _, set := range []struct{ name, mine, theirs string }{
 			{"RING_STREAMS", fmt.Sprint(own.Stripes), fmt.Sprint(r.Stripes)},
