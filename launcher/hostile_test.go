@@ -212,6 +212,8 @@ func TestHostileAgentIsBlamed(t *testing.T) {
 
 // Before the job starts nothing of it must start on a good host either.
 func TestHostileAgentBeforeTheStart(t *testing.T) {
+	long := strings.Repeat("x", 1<<15)
+	gone := func(*fake.Agent) error { return fake.ExitStatus(3) }
 	prefixes := make([]wire.Address, wire.MaxAddresses+1)
 	for i := range prefixes {
 		prefixes[i] = wire.Address{Interface: evil, Prefix: netip.MustParsePrefix("10.0.0.1/8"), Up: true}
@@ -221,6 +223,11 @@ func TestHostileAgentBeforeTheStart(t *testing.T) {
 		want string
 	}{
 		"too many addresses": {&fake.Machine{Addresses: prefixes}, "tells of 257 addresses"},
+		// the launcher would keep it with each address, and pass an interface's on to all hosts
+		"a long boot ID": {&fake.Machine{Boot: long, Serve: gone}, "in 32768 bytes"},
+		"a long address": {&fake.Machine{Reached: long, Serve: gone}, "in 32768 bytes"},
+		"a long interface": {&fake.Machine{Addresses: []wire.Address{{Interface: long}}, Serve: gone},
+			"in 32768 bytes"},
 		"garbage after hello": {&fake.Machine{Serve: func(a *fake.Agent) error {
 			_ = raw(a, 0x47455420, '/', ' ', "HTTP/1.1")
 			return a.UntilEOF()

@@ -105,12 +105,34 @@ func (c *command) greet(nonce, build string) (hello wire.Hello, err error) {
 	if err := f.Decode(&hello); err != nil {
 		return hello, err
 	}
-	if n := len(hello.Addresses); n > wire.MaxAddresses {
-		return hello, &wire.FormatError{Reason: fmt.Sprintf("the agent tells of %d addresses", n)}
+	if err := checkHello(hello); err != nil {
+		return hello, err
 	}
 	hello.Hostname = Clean(hello.Hostname)
 	hello.Arch = Clean(hello.Arch)
 	return hello, wire.NewWriter(c.stdin).SendMessage(wire.TypeHello, wire.Hello{Protocol: wire.Protocol, Build: build})
+}
+
+// maxWord bounds the words of a hello in bytes. The launcher keeps some of them with each address
+// of the host, and tells all hosts of those of rank 0's.
+const maxWord = 128
+
+// checkHello validates the lengths of what an agent says of its host.
+func checkHello(h wire.Hello) error {
+	if n := len(h.Addresses); n > wire.MaxAddresses {
+		return &wire.FormatError{Reason: fmt.Sprintf("the agent tells of %d addresses", n)}
+	}
+	words := []string{h.Boot, h.Reached, h.Caller}
+	for _, a := range h.Addresses {
+		words = append(words, a.Interface)
+	}
+	for _, word := range words {
+		if len(word) > maxWord {
+			return &wire.FormatError{Reason: fmt.Sprintf("the agent says %.40q of its host, in %d bytes", word,
+				len(word))}
+		}
+	}
+	return nil
 }
 
 // during calls exchange, which exchanges messages before the ranks start. If ctx ends first, so
