@@ -27,6 +27,10 @@ const joinTimeout = 30 * time.Second
 // times the duration of a small flow.
 const spinFor = 50 * time.Microsecond
 
+// maxHost bounds the name of a host in bytes. Each rank keeps those of all as long as the
+// communicator.
+const maxHost = 1 << 10
+
 // exchange sends a value to all ranks of a communicator under construction, and returns the values
 // of all, by rank.
 type exchange func(name string, value []byte) ([][]byte, error)
@@ -133,6 +137,10 @@ func (c *Comm) share(swap exchange) (*shm.Group, [][]int, error) {
 	}
 	c.hosts = make([]string, len(hosts))
 	for rank, host := range hosts {
+		if len(host) > maxHost {
+			return nil, nil, fmt.Errorf("rank %d calls its host by a name of %d bytes: at most %d are allowed", rank,
+				len(host), maxHost)
+		}
 		c.hosts[rank] = string(host)
 	}
 	offers := func(name string, value []byte) ([][]byte, error) {
