@@ -19,7 +19,10 @@ func FuzzAsk(f *testing.F) {
 	f.Add([]byte("SERVER PROTOCOL 2\nOK\nERROR\nErrors\n======\nx\n\nWarnings\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s, err := Ask(answerer{bytes.NewReader(data), io.Discard})
-		check.That(t, err != nil || len(s.Lines) <= maxLines && len(s.Comms) <= maxComms && len(s.Version) <= maxText,
+		if err != nil {
+			return
+		}
+		check.That(t, len(s.Lines) <= maxLines && len(s.Comms) <= maxComms && len(s.Version) <= maxText,
 			"%d lines, %d communicators", len(s.Lines), len(s.Comms))
 	})
 }
