@@ -30,7 +30,6 @@ const (
 	maxList    = 64 << 20 // bytes of a list, uncompressed: a hostile host may send much
 	maxValues  = 8 * maxEntries
 	maxNotes   = 16
-	maxPath    = 4096 // bytes of a path or link: Linux takes no longer ones
 )
 
 func (l *List) write(w io.Writer) error {
@@ -66,9 +65,9 @@ func readList(r io.Reader) (*List, error) {
 // the top.
 func (l *List) check() error {
 	for _, e := range l.Entries {
-		if n := max(len(e.Path), len(e.Target)); n > maxPath {
+		if n := max(len(e.Path), len(e.Target)); n > wire.MaxPath {
 			return &wire.FormatError{Reason: fmt.Sprintf("entry %.80q: a path of %d bytes, at most %d", e.Path, n,
-				maxPath)}
+				wire.MaxPath)}
 		}
 	}
 	if err := workdir.Check(l.Entries); err != nil {
