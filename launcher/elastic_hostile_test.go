@@ -19,7 +19,7 @@ import (
 
 // besides runs an elastic job for a minute on a host whose rank works and on one with other agents.
 // The job starts with the good host's rank.
-func besides(t *testing.T, other *fake.Machine, change func(*Options)) Result {
+func besides(t *testing.T, other *fake.Machine) Result {
 	t.Helper()
 	var began time.Time
 	good := serving(func(a *fake.Agent) error { return a.Live(began.Add(time.Minute)) })
@@ -32,9 +32,6 @@ func besides(t *testing.T, other *fake.Machine, change func(*Options)) Result {
 				return good, nil
 			}
 			return other, nil
-		}
-		if change != nil {
-			change(o)
 		}
 	})
 	check.OK(t, err)
@@ -62,7 +59,7 @@ func TestProcessesThatFailWithoutEnd(t *testing.T) {
 				e.Rank = a.Job.Ranks[0].Rank
 				return errors.Join(a.Out.SendMessage(wire.TypeNote, wire.Note{By: e.Rank, Text: large}), a.Exit(e),
 					a.Out.Send(wire.TypeDone, 0, nil))
-			}), nil)
+			}))
 			check.That(t, r.Code() == 0 && started > 1 && started < 20, "%d processes, %+v", started, r)
 			check.That(t, kept < 16<<20, "the launcher keeps %d MiB of %d processes", kept>>20, started)
 		})
@@ -84,7 +81,7 @@ func TestRequestsEndWithTheirProcess(t *testing.T) {
 			}
 		}
 		return errors.Join(a.Exit(wire.Exit{Rank: rank, Code: 1}), a.Out.Send(wire.TypeDone, 0, nil))
-	}), nil)
+	}))
 	check.That(t, r.Code() == 0 && most < requests, "%d goroutines as a process starts, %+v", most, r)
 }
 
@@ -106,7 +103,7 @@ func TestFencesOfAHostileProcess(t *testing.T) {
 					err = a.Out.SendMessage(wire.TypeFence, f)
 				}
 				return errors.Join(err, a.UntilEOF())
-			}), nil)
+			}))
 			lost := slices.ContainsFunc(r.Lost, func(e HostError) bool {
 				return e.Host == "h1" && strings.Contains(e.Err.Error(), tt.want)
 			})
