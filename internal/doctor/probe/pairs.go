@@ -145,7 +145,7 @@ func (p *party) wait(ctx context.Context, what string, longer time.Duration) err
 	return err
 }
 
-// fence is a fence of all hosts, which may take a part of the patience, and a time longer.
+// fence waits for all hosts at a fence. It takes from the patience what it lasts beyond longer.
 func (p *party) fence(ctx context.Context, name string, value any, longer time.Duration) ([]json.RawMessage, error) {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, p.patience+longer)

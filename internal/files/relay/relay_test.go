@@ -608,7 +608,7 @@ func TestHostAnswersAreValidated(t *testing.T) {
 	}
 }
 
-// What a host says of its addresses makes no message to another host long.
+// Long addresses of a host lengthen no message to another host.
 func TestAddressesOfHostsAreShort(t *testing.T) {
 	w := newWorld(t, 0, testSize)
 	zone := netip.MustParseAddrPort("[2001:db8::1%" + strings.Repeat("<", 1<<20) + "]:5000")

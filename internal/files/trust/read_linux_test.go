@@ -13,7 +13,7 @@ import (
 	"github.com/gorun/gorun/internal/test/must"
 )
 
-// What is no regular file is not even opened: a writer of a pipe would go on, and a terminal could
+// A file that is not regular is not opened: a writer of a pipe would go on, and a terminal could
 // become that of the process.
 func TestOnlyRegularFilesAreOpened(t *testing.T) {
 	dir := t.TempDir()
