@@ -20,9 +20,10 @@ DEMO        := -np 4 -H f1:2,f2:2 bin/examples/mnist
 export CGO_CFLAGS  ?= -g -O2 -Wno-deprecated-declarations
 export CGO_LDFLAGS ?= -g -O2 -Wl,-z,lazy
 
-# Go looks for a workspace and a repository in all folders above. Sources may be unpacked below /tmp, as
+# Go and git look for a workspace and a repository in all folders above. Sources may be unpacked below /tmp, as
 # pip and Spack do, where anybody can put a go.work that names other modules, or a .git.
 export GOWORK := off
+export GIT_CEILING_DIRECTORIES := $(abspath $(CURDIR)/..)
 ifeq ($(wildcard .git),)
 export GOFLAGS := $(shell GOWORK=off $(GO) env GOFLAGS) -buildvcs=false
 endif

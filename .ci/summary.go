@@ -1,26 +1,32 @@
-// Command summary reads the output of go test -json, prints what a person wants
-// to see of it (a line per package, the output of what failed, the reason of
-// what was skipped), then once more how the output of what failed begins, and
-// ends with a line that counts the tests. It fails when a test did.
+// Command summary reads the output of go test -json. It prints a line for each
+// package, the output of failed tests, the reasons of skipped ones, the slowest
+// tests, and once more the beginning and the end of what each failed test
+// printed. The last line counts the tests. It fails when a test did.
 package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 )
 
 // event is one line of go test -json; see go doc test2json.
 type event struct {
 	Action, Package, ImportPath, Test, Output string
+	Elapsed                                   float64 // seconds
 }
 
-// beginning is how many bytes of a failed test's output stand at the end: what it found, not the
-// logs that follow.
-const beginning = 1500
+// excerpt is how many bytes of a failed test's output stand at the end, half of them from where it
+// begins: a test says first what it found, with logs after it, and a script last.
+const excerpt = 3000
+
+// slowest is how many of the tests that took longest are named.
+const slowest = 25
 
 func main() {
 	passed, failed, skipped, err := summarise(os.Stdin, os.Stdout)
@@ -38,11 +44,17 @@ func summarise(r io.Reader, w io.Writer) (passed, failed, skipped int, err error
 	output := map[[2]string]string{} // by package and test, until the test's end
 	inside := map[string]int{}       // failed tests by package
 	var failures strings.Builder
-	defer func() { fmt.Fprint(w, failures.String()) }()
+	var ended []event // whole tests
+	defer func() {
+		slices.SortStableFunc(ended, func(a, b event) int { return cmp.Compare(b.Elapsed, a.Elapsed) })
+		for _, e := range ended[:min(len(ended), slowest)] {
+			fmt.Fprintf(w, "%6.1f s %s %s\n", e.Elapsed, e.Package, e.Test)
+		}
+		fmt.Fprint(w, failures.String())
+	}()
 	fail := func(key [2]string) {
 		fmt.Fprint(w, output[key])
-		begins := output[key][:min(len(output[key]), beginning)]
-		fmt.Fprintf(&failures, "\nfailed: %s %s\n%s\n", key[0], key[1], begins)
+		fmt.Fprintf(&failures, "\nfailed: %s %s\n%s\n", key[0], key[1], shortened(output[key]))
 		delete(output, key)
 	}
 	in := bufio.NewReader(r)
@@ -60,6 +72,9 @@ func summarise(r io.Reader, w io.Writer) (passed, failed, skipped int, err error
 			continue
 		}
 		key := [2]string{e.Package, e.Test}
+		if e.Test != "" && e.Elapsed > 0 && !strings.Contains(e.Test, "/") {
+			ended = append(ended, e)
+		}
 		switch {
 		case e.Action == "build-output":
 			fmt.Fprint(w, e.Output)
@@ -92,4 +107,12 @@ func summarise(r io.Reader, w io.Writer) (passed, failed, skipped int, err error
 			fail(key)
 		}
 	}
+}
+
+// shortened leaves out the middle of a long text.
+func shortened(text string) string {
+	if len(text) <= excerpt {
+		return text
+	}
+	return text[:excerpt/2] + "\n[...]\n" + text[len(text)-excerpt/2:]
 }
