@@ -32,7 +32,11 @@ type Driver struct {
 	next     *Plan // the epoch being formed
 	nextAll  []*process
 
-	tries   int // consecutive epochs that ended without a known reason
+	tries   int           // consecutive epochs that ended without a known reason
+	shaky   int           // the same since an epoch lasted for quickTime, consecutive or not
+	shakyAt time.Duration // end of the first of these
+	lasted  time.Duration // how long all members of the last epoch worked; 0 while they do, or if they never did
+	why     string        // how a member ended the epoch in force, or ""
 	growAt  time.Duration
 	unaware bool // whether ranks seem unaware of epochs: the job neither grows nor survives a failure
 	waiting bool // whether the user was told that the job waits for slots
@@ -97,7 +101,12 @@ func (d *Driver) Step(event Event, now time.Duration) []Action {
 		d.unaware = false
 		if p := d.find(e.Process); p != nil && (p.life == running || p.life == joining) && p.epoch == e.Left {
 			d.become(p, parked)
+			d.blameFirst(p, "asked for another")
 			d.breakUp()
+		}
+	case RankLost:
+		if p := d.find(e.Process); p != nil && d.member(p) {
+			d.blameFirst(p, fmt.Sprintf("said that it had lost rank %d", e.Rank))
 		}
 	case Exited:
 		d.exited(e)
@@ -141,6 +150,13 @@ func (d *Driver) note(kind NoteKind, host, format string, args ...any) {
 		n.Epoch = d.inForce.Epoch
 	}
 	d.do(n)
+}
+
+// blameFirst notes what a member does that ends the epoch in force, if it was the first.
+func (d *Driver) blameFirst(p *process, what string) {
+	if d.underway() && !d.planned && d.why == "" {
+		d.why = fmt.Sprintf("rank %d on %s %s", p.rank, p.Host, what)
+	}
 }
 
 // host returns the host with a name, or nil.
@@ -294,6 +310,7 @@ func (d *Driver) breakUp() {
 	was := d.phase
 	switch was {
 	case Working, Draining:
+		d.lasted = d.now - d.turnedAt
 		d.turnedAt = d.now
 	case Joining:
 	default:

@@ -43,6 +43,11 @@ type (
 		Process
 		Left int
 	}
+	// RankLost: a process says that it lost another rank, on which all members park.
+	RankLost struct {
+		Process
+		Rank int
+	}
 	// Exited: a process ended.
 	Exited struct {
 		Process
@@ -82,6 +87,7 @@ func (Hosts) event()       {}
 func (Ready) event()       {}
 func (Joined) event()      {}
 func (Parked) event()      {}
+func (RankLost) event()    {}
 func (Exited) event()      {}
 func (StartFailed) event() {}
 func (HostLost) event()    {}

@@ -15,6 +15,7 @@ const (
 	// slot before it, will end so again: after quickTimes in a row before the job's first whole
 	// epoch. Later the program works, and others may have caused it: after provenTimes between
 	// which no other slot failed. Failures that are quickMemory apart are not in a row.
+	// As many epochs that last no longer end the job after [Config.Timeout].
 	quickTime   = 30 * time.Second
 	quickTimes  = 3
 	provenTimes = 10

@@ -119,6 +119,8 @@ func (d *Driver) announce() {
 	d.nextAll = nil
 	d.planned = false
 	d.explained = false
+	d.lasted = 0
+	d.why = ""
 	d.enter(Joining)
 	d.do(Announce{Plan: *d.inForce})
 	d.complete()

@@ -318,6 +318,47 @@ func TestVictimsOfAnEarlierFailureCount(t *testing.T) {
 	check.That(t, p.end == nil && started > 3 && started < 40, "%d processes in %v, end %v", started, p.now, p.end)
 }
 
+// A rank ends each epoch by asking for another one. A failure now and then excuses it no more than
+// epochs that last longer than moments are held against the job.
+func TestEpochsThatDoNotLastEndTheJob(t *testing.T) {
+	for _, tc := range []struct {
+		lasts    time.Duration // time from the beginning of an epoch to the next question
+		failures int           // one of so many is a failure; 0: none
+		lost     bool          // whether the rank says that it has lost the other one, which asks then
+		said     string        // part of the error that ends the job; "": the job goes on
+	}{
+		{0, 0, false, "; the last one ended when rank 1 on b asked for another"},
+		{10 * time.Second, 0, false, "; the last one ended when rank 1 on b asked for another"},
+		{time.Second, 8, false, ", after rank 1 on b exited with code 1"},
+		{time.Second, 0, true, "; the last one ended when rank 1 on b said that it had lost rank 0"},
+		{quickTime + time.Second, 0, false, ""},
+	} {
+		p := begun(t, Config{NP: 2, Min: 2}, "a:1,b:1")
+		for n := 1; p.now < 20*time.Minute && p.end == nil; n++ {
+			p.wait(tc.lasts)
+			if tc.failures > 0 && n%tc.failures == 0 {
+				p.exit(1, "b0")
+			} else if tc.lost {
+				p.step(RankLost{p.live[slot("b0")], 0}).park("a0")
+			} else {
+				p.park("b0")
+			}
+			for end := p.now + time.Minute; p.d.Phase() != Working && p.end == nil && p.now < end; {
+				p.wait(time.Second).recover()
+				if p.d.Phase() == Ending {
+					p.exit(0)
+				}
+			}
+		}
+		if tc.said == "" {
+			check.That(t, p.end == nil, "%+v: %+v after %v", tc, p.end, p.now)
+			continue
+		}
+		must.That(t, p.end != nil && p.now >= 10*time.Minute, "%+v: %+v after %v", tc, p.end, p.now)
+		check.Equal(t, p.end.Cause, "no epoch has lasted 30s for 10m0s"+tc.said, tc)
+	}
+}
+
 // With --max-restarts hosts do not rest because of the program's failures, nor because of what
 // follows from one: a rank that takes long to end is stopped before it says that it has failed.
 func TestVictimsOfRestartsDoNotRest(t *testing.T) {

@@ -1,7 +1,6 @@
 package elastic
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/gorun/gorun/internal/prose"
 )
 
 const (
@@ -37,24 +38,25 @@ func (s Script) Run(ctx context.Context) ([]byte, error) {
 	defer cancel(nil)
 	ctx, stop := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("did not end within %v, and was killed", timeout))
 	defer stop()
-	output := &capped{limit: MaxOutput, full: func() {
-		cancel(fmt.Errorf("printed more than %d bytes, and was killed", MaxOutput))
-	}}
-	said := &capped{limit: maxSaid, full: func() {}}
+	output := &prose.Head{
+		Limit: MaxOutput,
+		Full:  func() { cancel(fmt.Errorf("printed more than %d bytes, and was killed", MaxOutput)) },
+	}
+	said := &prose.Head{Limit: maxSaid}
 	err := s.run(ctx, s.Argv, output, said)
 	if errors.Is(err, syscall.ENOEXEC) {
 		err = s.run(ctx, append([]string{"/bin/sh"}, s.Argv...), output, said)
 	}
 	if err == nil {
-		return output.kept.Bytes(), nil
+		return output.Bytes(), nil
 	}
-	if text := strings.TrimSpace(said.kept.String()); text != "" {
+	if text := strings.TrimSpace(string(said.Bytes())); text != "" {
 		err = fmt.Errorf("%w: %s", err, text)
 	}
 	return nil, err
 }
 
-func (s Script) run(ctx context.Context, argv []string, stdout, stderr *capped) error {
+func (s Script) run(ctx context.Context, argv []string, stdout, stderr *prose.Head) error {
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Stdout = stdout
 	cmd.Stderr = stderr
@@ -83,20 +85,4 @@ func (s Script) run(ctx context.Context, argv []string, stdout, stderr *capped) 
 		return nil
 	}
 	return err
-}
-
-// capped keeps the first bytes written to it.
-type capped struct {
-	kept  bytes.Buffer
-	limit int
-	full  func()
-}
-
-func (c *capped) Write(p []byte) (int, error) {
-	room := c.limit - c.kept.Len()
-	if len(p) > room {
-		c.full()
-	}
-	_, _ = c.kept.Write(p[:min(len(p), room)])
-	return len(p), nil
 }

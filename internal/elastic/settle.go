@@ -272,6 +272,12 @@ func (d *Driver) choose() {
 	case d.now-d.turnedAt >= d.cfg.Timeout && d.tries > 0:
 		d.stopFailed(fmt.Sprintf("no epoch has come about within %v", d.cfg.Timeout), "raise --elastic-timeout if "+
 			"ranks need longer to start; gorun -v shows what each host does")
+	case d.shaky >= provenTimes && d.now-d.shakyAt >= d.cfg.Timeout:
+		cause := fmt.Sprintf("no epoch has lasted %v for %v", quickTime, d.cfg.Timeout)
+		if d.why != "" {
+			cause += "; the last one ended when " + d.why
+		}
+		d.stopFailed(cause, "gorun -v shows what each host does")
 	case d.now >= d.since+d.hold():
 		d.begin(stay)
 	}
@@ -301,12 +307,22 @@ func (d *Driver) over() bool {
 	return true
 }
 
-// judge counts epochs that ended without a known reason, and delays the next after them.
+// judge counts epochs that ended without a known reason, and delays the next after them. A hostile
+// host could end each one, and have a failure explain some.
 func (d *Driver) judge() {
-	if !d.wasWhole() || d.first == nil && !d.planned {
-		d.tries++
-	} else {
+	if d.lasted >= quickTime {
+		d.shaky = 0
+	}
+	if d.wasWhole() && (d.first != nil || d.planned) {
 		d.tries = 0
+		return
+	}
+	d.tries++
+	if d.lasted >= quickTime {
+		return
+	}
+	if d.shaky++; d.shaky == 1 {
+		d.shakyAt = d.now
 	}
 }
 

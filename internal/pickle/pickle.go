@@ -20,6 +20,10 @@ type Dict struct {
 // ErrIncomplete is the error of a pickle that ends early, as while it is written.
 var ErrIncomplete = errors.New("the pickle ends early")
 
+// maxKey bounds a key in bytes: each use of a key takes time for them, and a pickle may use one a
+// million times.
+const maxKey = 1 << 10
+
 // Read reads one value from data: a *Dict with keys of strings, a *List, a string, a []byte, an
 // int64, a float64, a bool or nil. It returns the bytes after the value too. Opcodes that name or
 // call anything are errors, so a hostile pickle runs no code; its memory is bounded by the length
@@ -261,6 +265,9 @@ func fill(into any, values []any, toList bool) error {
 		key, is := values[i].(string)
 		if !is {
 			return errors.New("the pickle has a key that is no string")
+		}
+		if len(key) > maxKey {
+			return fmt.Errorf("the pickle has a key of %d bytes", len(key))
 		}
 		if _, known := d.Items[key]; !known {
 			d.Keys = append(d.Keys, key)

@@ -32,6 +32,7 @@ func TestBrokenPickles(t *testing.T) {
 		"a mark without an end":   "\x80\x02(K\x01",
 		"no mark":                 "\x80\x02]e.",
 		"a key that is no string": "\x80\x02}K\x01K\x01s.",
+		"a long key":              "\x80\x02}X\x01\x04\x00\x00" + strings.Repeat("k", 1025) + "Ns.",
 		"an odd number of values": "\x80\x02}(K\x01u.",
 		"a value not remembered":  "\x80\x02h\x07.",
 		"a memo with holes":       "\x80\x02Nr\xff\xff\xff\x7f.",

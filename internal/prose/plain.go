@@ -10,10 +10,21 @@ import (
 
 // hidden reports whether a terminal would obey r, show nothing for it, or show other characters in
 // another order: control characters, format characters (the bidirectional ones among them),
-// separators of lines and paragraphs, and letters without ink.
+// separators of lines and paragraphs, letters without ink, and variation selectors but those of
+// emoji, such as in a prefix of the user's.
 func hidden(r rune) bool {
-	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point)
+	if r == asText || r == asEmoji {
+		return false
+	}
+	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point,
+		unicode.Variation_Selector)
 }
+
+// Variation selectors of emoji.
+const (
+	asText  = '\uFE0E'
+	asEmoji = '\uFE0F'
+)
 
 // Plain replaces every character that a terminal would obey or hide by a question mark, except line
 // ends and tabs. All that gorun itself prints passes through it, since parts of it come from hosts,

@@ -22,13 +22,13 @@ const most = 6
 
 // And lists the names of hosts as "a, b and c"; beyond six names it counts the rest.
 func And(names []string) string {
-	last := len(names) - 1
-	if last == 0 {
-		return names[0]
+	if len(names) < 2 {
+		return strings.Join(names, "")
 	}
 	if len(names) > most {
-		return fmt.Sprintf("%s and %d more hosts", strings.Join(names[:most], ", "), len(names)-most)
+		return strings.Join(names[:most], ", ") + " and " + Count(len(names)-most, "more host")
 	}
+	last := len(names) - 1
 	return strings.Join(names[:last], ", ") + " and " + names[last]
 }
 

@@ -28,26 +28,40 @@ func TestCut(t *testing.T) {
 	}
 }
 
+func TestAnd(t *testing.T) {
+	for want, names := range map[string][]string{
+		"":                                  nil,
+		"a":                                 {"a"},
+		"a and b":                           {"a", "b"},
+		"a, b and c":                        {"a", "b", "c"},
+		"a, b, c, d, e, f and 1 more host":  {"a", "b", "c", "d", "e", "f", "g"},
+		"a, b, c, d, e, f and 2 more hosts": {"a", "b", "c", "d", "e", "f", "g", "h"},
+	} {
+		check.Equal(t, And(names), want)
+	}
+}
+
 func TestPrintable(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                        "",
-		" \r\n ":                  "",
-		"one line\n":              "one line",
-		"a\nb\r\n\nc":             "a; b; c",
-		"\x1b[31mred\x1b[0m\a":    "?[31mred?[0m?",
-		"tab\tdel\x7f":            "tab?del?",
-		"c1 \u009b31m":            "c1 ?31m",
-		"cc\u202eexe.nur":         "cc?exe.nur",
-		"\u2066a\u2069\u200f":     "?a??",
-		"a\u2028b\u2029c":         "a?b?c",
-		"zero\u200bwidth\ufeff":   "zero?width?",
-		"soft\u00adhyphen":        "soft?hyphen",
-		"tag \U000e0041, \u3164":  "tag ?, ?",
-		"\x9b31m":                 "\ufffd31m",
-		"👍 e\u0301 \u05d0\u05d1":  "👍 e\u0301 \u05d0\u05d1",
-		"\x1b]0;title\x07":        "?]0;title?",
-		"Grüße \u00a0 日本":         "Grüße \u00a0 日本",
-		"\x00gorun-agent nonce\n": "?gorun-agent nonce",
+		"":                                     "",
+		" \r\n ":                               "",
+		"one line\n":                           "one line",
+		"a\nb\r\n\nc":                          "a; b; c",
+		"\x1b[31mred\x1b[0m\a":                 "?[31mred?[0m?",
+		"tab\tdel\x7f":                         "tab?del?",
+		"c1 \u009b31m":                         "c1 ?31m",
+		"cc\u202eexe.nur":                      "cc?exe.nur",
+		"\u2066a\u2069\u200f":                  "?a??",
+		"a\u2028b\u2029c":                      "a?b?c",
+		"zero\u200bwidth\ufeff":                "zero?width?",
+		"soft\u00adhyphen":                     "soft?hyphen",
+		"tag \U000e0041, \u3164":               "tag ?, ?",
+		"f\ufe001, f\U000e01ef1, \u25b6\ufe0f": "f?1, f?1, \u25b6\ufe0f",
+		"\x9b31m":                              "\ufffd31m",
+		"👍 e\u0301 \u05d0\u05d1":               "👍 e\u0301 \u05d0\u05d1",
+		"\x1b]0;title\x07":                     "?]0;title?",
+		"Grüße \u00a0 日本":                      "Grüße \u00a0 日本",
+		"\x00gorun-agent nonce\n":              "?gorun-agent nonce",
 	} {
 		check.Equal(t, Printable(text), want, "Printable of", text)
 	}

@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"runtime"
+	"syscall"
 	"testing"
 
 	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/files"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 func TestMistakes(t *testing.T) {
@@ -63,6 +66,21 @@ func TestFileHint(t *testing.T) {
 	} {
 		check.Equal(t, FileHint(filepath.Join(dir, name), "else"), want, name)
 	}
+}
+
+// A folder that somebody else has filled takes little time and memory.
+func TestHintsOfHugeFoldersTakeLittle(t *testing.T) {
+	dir := t.TempDir()
+	const many = 20000
+	for i := range many {
+		must.OK(t, syscall.Mknod(filepath.Join(dir, fmt.Sprint("hosts-", i)), syscall.S_IFREG|0o600, 0))
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	FileHint(filepath.Join(dir, "hosts"), "")
+	runtime.ReadMemStats(&after)
+	took := after.Mallocs - before.Mallocs // some seven for each name that is compared
+	check.That(t, took < 5*many, "%d names took %d pieces of memory", many, took)
 }
 
 func TestEditDistance(t *testing.T) {

@@ -91,6 +91,7 @@ type stream struct {
 	rank, fd int
 	lines    lineBuffer
 	waiting  []chunk   // until another stream's long line ends
+	slow     bool      // whether it has let others wait too long for the end of a long line
 	at       time.Time // when its last bytes came
 	midline  bool      // whether the last byte printed ended no line
 	afterCR  bool      // whether the last byte printed was \r

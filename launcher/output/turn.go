@@ -10,6 +10,7 @@ const (
 	maxWhole  = 16 << 20    // bytes of the line
 	maxPauses = 8           // reports that the rank pauses
 	stallTime = time.Second // time without bytes
+	turnTime  = 5 * time.Second
 )
 
 // turn lets one stream write a line above maxLine while the other streams wait, so that the line
@@ -19,8 +20,9 @@ type turn struct {
 	holder  *stream   // nil: nobody's
 	waiting []*stream // those with chunks that wait, in the order of their first ones
 	pauses  int
+	began   time.Time
 	last    time.Time   // time of the holder's last bytes
-	stall   *time.Timer // pokes the printer when the holder may have stalled
+	stall   *time.Timer // pokes the printer when the holder may have had the turn for too long
 }
 
 // add prints a chunk, or makes it wait.
@@ -41,7 +43,7 @@ func (p *Printer) add(c chunk) {
 // passTurn gives a stream the turn, or takes it away, after a chunk of the stream was printed.
 func (p *Printer) passTurn(s *stream, paused bool) {
 	t := &p.turn
-	long := s.lines.long > 0 && s.lines.long < maxWhole
+	long := s.lines.long > 0 && s.lines.long < maxWhole && !s.slow
 	switch {
 	case !long && t.holder == s:
 		p.endTurn()
@@ -49,16 +51,24 @@ func (p *Printer) passTurn(s *stream, paused bool) {
 	case t.holder == nil:
 		t.holder = s
 		t.pauses = 0
-		t.last = time.Now()
+		t.began = time.Now()
+		t.last = t.began
 		t.stall = time.AfterFunc(stallTime, p.poke)
 	case paused && t.pauses == maxPauses:
-		p.endTurn()
+		p.takeTurn()
 	case paused:
 		t.pauses++
 	default:
 		t.last = time.Now()
-		t.stall.Reset(stallTime)
+		t.stall.Reset(min(stallTime, turnTime-t.last.Sub(t.began)))
 	}
+}
+
+// takeTurn takes the turn from a holder that lets the others wait. It gets none again: its rank may
+// print a byte at a time, and the others' ranks would block.
+func (p *Printer) takeTurn() {
+	p.turn.holder.slow = true
+	p.endTurn()
 }
 
 // endTurn takes the turn from its holder, which gets none again in the same line.
@@ -71,10 +81,11 @@ func (p *Printer) endTurn() {
 	}
 }
 
-// endStalled ends a turn whose holder is silent.
+// endStalled ends a turn whose holder is silent, or takes too long.
 func (p *Printer) endStalled() {
-	if p.turn.holder != nil && time.Since(p.turn.last) >= stallTime {
-		p.endTurn()
+	t := &p.turn
+	if t.holder != nil && (time.Since(t.last) >= stallTime || time.Since(t.began) >= turnTime) {
+		p.takeTurn()
 		p.resume()
 	}
 }

@@ -87,8 +87,9 @@ func TestTurnIsBounded(t *testing.T) {
 		"a stall":         {maxLine, func(*Printer) { time.Sleep(stallTime) }, false, true},
 		"no stall":        {maxLine, func(*Printer) { time.Sleep(later) }, false, false},
 		"above 16 MiB":    {maxWhole, func(*Printer) {}, true, true},
-		"slowly":          {maxLine, func(p *Printer) { slowly(p) }, false, false},
-		"slow, in pieces": {maxLine, func(p *Printer) { slowly(p); pauses(p, maxPauses+1) }, false, true},
+		"slowly":          {maxLine, func(p *Printer) { slowly(p, turnTime-stallTime) }, false, false},
+		"slow, in pieces": {maxLine, func(p *Printer) { slowly(p, 2*stallTime); pauses(p, maxPauses+1) }, false, true},
+		"too slowly":      {maxLine, func(p *Printer) { slowly(p, turnTime) }, false, true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			p := NewPrinter(Printing{W: io.Discard, Failed: func(err error) { t.Error(err) }})
@@ -115,10 +116,29 @@ func pauses(p *Printer, n int) {
 	}
 }
 
-// slowly adds bytes of rank 0 for a long time.
-func slowly(p *Printer) {
-	for range 40 {
+// slowly adds bytes of rank 0 for a time.
+func slowly(p *Printer, last time.Duration) {
+	for began := time.Now(); time.Since(began) < last; time.Sleep(stallTime / 4) {
 		write(p, "a")
-		time.Sleep(stallTime / 4)
 	}
+}
+
+// A rank that prints long lines a byte at a time holds the others up once.
+func TestSlowStreamGetsOneTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := NewPrinter(Printing{W: io.Discard, Failed: func(err error) { t.Error(err) }})
+		defer p.Close()
+		for line := range 3 {
+			write(p, strings.Repeat("a", maxLine))
+			var acknowledged atomic.Bool
+			p.Add(wire.OutputStream(1, 1), []byte("b\n"), func(int) { acknowledged.Store(true) })
+			synctest.Wait()
+			check.That(t, acknowledged.Load() == (line > 0), "beside line %d: printed at once: %v", line,
+				acknowledged.Load())
+			slowly(p, turnTime)
+			synctest.Wait()
+			check.That(t, acknowledged.Load(), "beside line %d: not printed in %v", line, turnTime)
+			write(p, "\n")
+		}
+	})
 }

@@ -16,10 +16,11 @@ const (
 	maxGroups = 4096
 	maxLine   = 8 << 10 // a longer line is not folded
 	spanBytes = 64      // about what a number takes
+	rankBytes = 8
 )
 
-// maxSpare bounds the bytes of a written line whose memory is kept for a later one.
-const maxSpare = 1 << 10
+// maxSpare bounds the memory of written lines that is kept for later ones.
+const maxSpare = 2 << 20
 
 // Line is a line that one or more ranks have printed. Text and Ranks are valid during the call that
 // gets them.
@@ -44,6 +45,7 @@ type Folder struct {
 	bytes   int                 // size of the waiting texts and numbers
 	key     []byte              // scratch memory
 	spare   []*group            // memory for later groups
+	spared  int                 // their bytes
 }
 
 // group is equal lines.
@@ -57,7 +59,16 @@ type group struct {
 }
 
 // bytes is the size of the text and its numbers.
-func (g *group) bytes() int { return len(g.Text) + spanBytes*len(g.numbers) }
+func (g *group) bytes() int {
+	size := len(g.Text)
+	for _, s := range g.numbers {
+		size += spanBytes + len(s.low.text) + len(s.high.text)
+	}
+	return size
+}
+
+// memory is what later lines could use of the group.
+func (g *group) memory() int { return cap(g.Text) + spanBytes*cap(g.numbers) + rankBytes*cap(g.Ranks) }
 
 // New returns a folder of lines of size ranks, 0 if their number is not known.
 func New(size int, numbers bool, write func(Line)) *Folder {
@@ -86,7 +97,9 @@ func (f *Folder) Add(rank, fd int, text []byte, at, now time.Time) bool {
 	if g == nil {
 		g = f.begin(fd, text, at, now)
 	} else if f.Numbers {
+		f.bytes -= g.bytes()
 		g.widen(text)
+		f.bytes += g.bytes()
 	}
 	f.last[rank] = g.number
 	if i, found := slices.BinarySearch(g.Ranks, rank); !found {
@@ -119,6 +132,7 @@ func (f *Folder) begin(fd int, text []byte, at, now time.Time) *group {
 	if n := len(f.spare); n > 0 {
 		g = f.spare[n-1]
 		f.spare = f.spare[:n-1]
+		f.spared -= g.memory()
 	}
 	if g.key != string(f.key) {
 		g.key = string(f.key)
@@ -186,7 +200,8 @@ func (f *Folder) writeFirst() {
 		line.Text = ranged(g.Text, g.numbers)
 	}
 	f.Write(line)
-	if cap(g.Text)+spanBytes*cap(g.numbers) <= maxSpare {
+	if f.spared+g.memory() <= maxSpare {
 		f.spare = append(f.spare, g)
+		f.spared += g.memory()
 	}
 }

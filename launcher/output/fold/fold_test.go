@@ -124,6 +124,31 @@ func TestFolderIsBounded(t *testing.T) {
 	must.That(t, !f.Add(0, 1, make([]byte, 100_000), now, now), "a long line waits")
 }
 
+// Numbers that are longer in the lines of other ranks count, and are not kept when their line is
+// written.
+func TestLongNumbersAreBounded(t *testing.T) {
+	now := time.Now()
+	f := fold.New(64, true, func(fold.Line) {})
+	var before, waiting, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for i := range 2048 {
+		name := strings.Map(func(r rune) rune { return r + 'a' - '0' }, fmt.Sprint(i))
+		for rank, number := range []string{"1", strings.Repeat("9", 8000), "0." + strings.Repeat("0", 7998)} {
+			must.That(t, f.Add(rank, 1, []byte(name+" "+number), now, now), "a short line was refused")
+		}
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&waiting)
+	f.Flush()
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	runtime.KeepAlive(f)
+	const most = 4 << 20
+	check.That(t, waiting.HeapAlloc < before.HeapAlloc+most, "%d MiB wait", (waiting.HeapAlloc-before.HeapAlloc)>>20)
+	check.That(t, after.HeapAlloc < before.HeapAlloc+most, "%d MiB are kept", (after.HeapAlloc-before.HeapAlloc)>>20)
+}
+
 // Lines of any kind in any order leave no more than a few MiB behind.
 func TestFolderKeepsLittleMemory(t *testing.T) {
 	now := time.Now()
@@ -148,6 +173,28 @@ func TestFolderKeepsLittleMemory(t *testing.T) {
 	runtime.ReadMemStats(&after)
 	runtime.KeepAlive(f)
 	const most = 32 << 20
+	check.That(t, after.HeapAlloc < before.HeapAlloc+most, "the folder keeps %d MiB",
+		(after.HeapAlloc-before.HeapAlloc)>>20)
+}
+
+// The same holds for lines of many ranks.
+func TestFolderKeepsLittleOfManyRanks(t *testing.T) {
+	const ranks = 256
+	now := time.Now()
+	f := fold.New(ranks+1, false, func(fold.Line) {})
+	runtime.GC()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for rank := range ranks {
+		for line := range 4096 {
+			must.That(t, f.Add(rank, 1, fmt.Append(nil, line), now, now), "a short line was refused")
+		}
+	}
+	f.Flush()
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	runtime.KeepAlive(f)
+	const most = 4 << 20
 	check.That(t, after.HeapAlloc < before.HeapAlloc+most, "the folder keeps %d MiB",
 		(after.HeapAlloc-before.HeapAlloc)>>20)
 }

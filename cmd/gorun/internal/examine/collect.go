@@ -6,7 +6,6 @@ import (
 	"math"
 	"reflect"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/gorun/gorun/hostfile"
@@ -22,33 +21,13 @@ const maxAnswer = 1 << 20
 // maxValues bounds the values in a line of a host's answer.
 const maxValues = 1 << 16
 
-// bounded is a writer that keeps the first maxAnswer bytes. It is safe for concurrent use.
-type bounded struct {
-	mu    sync.Mutex
-	b     bytes.Buffer
-	limit int
-}
-
-func (w *bounded) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.b.Write(p[:min(len(p), max(w.limit-w.b.Len(), 0))])
-	return len(p), nil
-}
-
-func (w *bounded) String() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.b.String()
-}
-
 // collector keeps the answers of probes, by rank.
-type collector struct{ answers []*bounded }
+type collector struct{ answers []*prose.Head }
 
 func newCollector(ranks int) *collector {
-	c := &collector{answers: make([]*bounded, ranks)}
+	c := &collector{answers: make([]*prose.Head, ranks)}
 	for i := range c.answers {
-		c.answers[i] = &bounded{limit: maxAnswer}
+		c.answers[i] = &prose.Head{Limit: maxAnswer}
 	}
 	return c
 }
@@ -70,7 +49,7 @@ func (c *collector) into(hosts []hostfile.Host, m *doctor.Measured) {
 	for rank, a := range c.answers {
 		h := m.Hosts[hosts[rank].Name]
 		met := make([]bool, len(hosts)) // hosts to which it has reported a link
-		for line := range bytes.Lines([]byte(a.String())) {
+		for line := range bytes.Lines(a.Bytes()) {
 			var said probe.Line
 			if untrusted.Unmarshal(line, maxValues, &said) != nil {
 				continue

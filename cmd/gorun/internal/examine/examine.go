@@ -299,10 +299,10 @@ func (e *Examiner) logIn(ctx context.Context, hosts []hostfile.Host, into map[st
 
 // try runs a command that prints nothing, so that any output comes from the shell's start files.
 func try(ctx context.Context, conn launcher.Host, began time.Time) (doctor.Login, error) {
-	printed := &bounded{limit: maxNoise}
+	printed := &prose.Head{Limit: maxNoise}
 	err := conn.Run(ctx, []string{"true"}, bytes.NewReader(nil), printed, io.Discard)
 	login := doctor.Login{Seconds: time.Since(began).Seconds(),
-		Noise: strings.TrimSpace(prose.Printable(printed.String()))}
+		Noise: strings.TrimSpace(prose.Printable(string(printed.Bytes())))}
 	if known, ok := conn.(keyed); ok {
 		host, user, offered := known.Keys()
 		login.HostKey = host.Type

@@ -88,7 +88,7 @@ type show struct {
 	outstanding int
 }
 
-// maxOutstanding bounds the bytes that wait to be printed.
+// maxOutstanding bounds the cost of records that wait to be printed: of those without bytes, too.
 const maxOutstanding = 1 << 20
 
 func newShow(job control.Job, view View, out, errs io.Writer) (*show, error) {
@@ -211,30 +211,30 @@ func (s *show) record(r control.Record) error {
 }
 
 func (s *show) add(at time.Time, rank, fd int, data []byte, own bool) error {
+	cost := wire.Cost(len(data))
 	s.mu.Lock()
 	for s.outstanding > maxOutstanding && s.broken == nil {
 		s.room.Wait()
 	}
-	s.outstanding += len(data)
+	s.outstanding += cost
 	err := s.broken
 	s.mu.Unlock()
 	if err != nil {
 		return err
 	}
-	size := len(data)
 	written := func(int) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.outstanding -= size
+		s.outstanding -= cost
 		s.room.Broadcast()
 	}
 	printer := s.streams.Of(fd)
 	switch {
 	case own: // between the ranks' lines
 		_, err = s.stderr.Write(data)
-		written(size)
+		written(len(data))
 		return err
-	case size == 0:
+	case len(data) == 0:
 		printer.Pause(wire.OutputStream(rank, fd), written)
 	default:
 		printer.AddAt(at, wire.OutputStream(rank, fd), data, written)

@@ -11,8 +11,8 @@ import (
 	"github.com/gorun/gorun/internal/usage"
 )
 
-// ends are the characters that end a word of a shell.
-const ends = " \t\n;&|<>()"
+// separators are the characters between commands of a shell.
+const separators = "\n;&|()"
 
 // starts reports whether a word of a shell starts the command behind it.
 func starts(word string) bool {
@@ -29,58 +29,24 @@ func assigns(word string) bool {
 // commandLine is a Flag.Command for a line that a shell of this machine runs.
 func commandLine(value string, place func(string) string) string {
 	line := strings.TrimLeft(value, " \t\n")
-	for rest := line; ; {
-		raw, word, plain := firstWord(rest)
-		behind := rest[len(raw):]
-		next := strings.TrimLeft(behind, " \t\n")
+	const operators = separators + "<>"
+	words, _ := usage.SplitCommands(line, operators) // a shell refuses a line that it cannot split
+	for _, w := range words {
+		raw := line[w.At:w.End]
 		switch {
-		case raw == "", strings.Contains(raw, "$("), strings.Contains(raw, "`"):
+		case strings.Contains(raw, "$("), strings.ContainsAny(raw, "`"), strings.Contains(operators, raw):
 			return value
-		case assigns(raw), starts(raw):
-			if next == behind { // the end, or what is no command
-				return value
-			}
-			rest = next
+		case assigns(w.Text), starts(w.Text):
 			continue
-		case !plain: // the shell makes something else of it
+		case !w.Plain: // the shell makes something else of it
 			return value
 		}
-		placed := place(word)
-		if placed == word {
-			return value
+		if placed := place(w.Text); placed != w.Text {
+			return line[:w.At] + placed + line[w.End:]
 		}
-		return line[:len(line)-len(rest)] + placed + behind
+		return value
 	}
-}
-
-// firstWord returns the word of a shell that a line begins with: as it is written, without quotes,
-// and whether it is plain, which the shell changes no further.
-func firstWord(line string) (raw, word string, plain bool) {
-	var text strings.Builder
-	plain = true
-	quote := byte(0)
-	for i := 0; i < len(line); i++ {
-		c := line[i]
-		switch {
-		case quote != '\'' && c == '\\':
-			plain = false
-			i++
-			continue
-		case quote != 0 && c == quote:
-			quote = 0
-			continue
-		case quote == '\'':
-		case quote == 0 && (c == '\'' || c == '"'):
-			quote = c
-			continue
-		case quote == 0 && strings.IndexByte(ends, c) >= 0:
-			return line[:i], text.String(), plain
-		case strings.IndexByte("$`", c) >= 0 || quote == 0 && strings.IndexByte("*?[{~=#!", c) >= 0:
-			plain = false
-		}
-		text.WriteByte(c)
-	}
-	return line, text.String(), plain && quote == 0
+	return value
 }
 
 // agentLines is a Flag.Command for commands of which the first one that is installed runs.
@@ -122,7 +88,7 @@ func CheckCommands(flags *pflag.FlagSet, names []string, dir string) error {
 			values = list.GetSlice()
 		}
 		for _, value := range values {
-			if word := relativeWord(pathFrom(dir, "", name, value)); word != "" {
+			if word := relativeWord(pathFrom(dir, "", name, value), true); word != "" {
 				return usage.Errorf("name it by its absolute path",
 					"--%s: %s would be another file in a run that is started elsewhere", name, word)
 			}
@@ -136,28 +102,21 @@ func interprets(word string) bool {
 	return slices.Contains([]string{"sh", "bash", "dash", "ksh", "zsh", "perl", "python", "python3"}, word)
 }
 
-// precedes reports whether a command begins behind a word of a shell, or of a list of agents.
-func precedes(word string) bool {
-	return slices.Contains([]string{";", ":", "{", "if", "then", "elif", "else", "while", "until", "do"}, word)
+// precedes reports whether a command begins behind a word of a shell, or of a list of agents, as it
+// is written.
+func precedes(raw string) bool {
+	return slices.Contains([]string{"\n", ";", "&", "|", "(", ")", "`", ":", "{",
+		"if", "then", "elif", "else", "while", "until", "do"}, raw)
 }
 
-// apart sets what separates the commands of a line apart from its words.
-func apart(line string) string {
-	return strings.NewReplacer(";", " ; ", "&", " ; ", "|", " ; ", "(", " ; ", ")", " ; ", "`", " ; ", "\n", " ; ").
-		Replace(line)
-}
-
-// relativeWord returns a word of a command line that is a path below the current folder, or "". By
-// a slash alone only the program of a command is known to be one.
-func relativeWord(line string) string { return relativeIn(line, true) }
-
-// relativeProgram is relativeWord for the programs of commands, and for files that they run.
-func relativeProgram(line string) string { return relativeIn(line, false) }
-
-func relativeIn(line string, arguments bool) string {
-	words, _ := usage.SplitShell(apart(line)) // what it cannot split, a shell refuses as well
+// relativeWord returns a word of a command line that is a path below the current folder, or "": the
+// program of a command, a file that it runs, or an argument. By a slash alone no argument is known
+// to be a path.
+func relativeWord(line string, arguments bool) string {
+	words, _ := usage.SplitCommands(line, separators+"`") // as in commandLine
 	begins := true
-	for _, word := range words {
+	for _, w := range words {
+		word := w.Text
 		switch {
 		case begins && (assigns(word) || strings.HasPrefix(word, "-")):
 			continue
@@ -166,7 +125,7 @@ func relativeIn(line string, arguments bool) string {
 		case arguments && (strings.HasPrefix(word, "./") || strings.HasPrefix(word, "../")):
 			return word
 		}
-		begins = starts(word) || interprets(word) || precedes(word)
+		begins = starts(word) || interprets(word) || precedes(line[w.At:w.End])
 	}
 	return ""
 }
@@ -179,7 +138,7 @@ func (s settings) checkPrograms() error {
 			continue
 		}
 		for _, value := range v.values {
-			if word := relativeProgram(value); word != "" {
+			if word := relativeWord(value, false); word != "" {
 				return usage.Errorf("name it by its absolute path",
 					"%s:%d: %s: %s would be another file in each folder", s.name, v.line, v.flag, word)
 			}
