@@ -23,7 +23,7 @@ const inventory = `echo '{"devices": [
 
 func TestDetailsJoinTheDriverAndProc(t *testing.T) {
 	got, err := Details(t.Context(), Sources{Root: tree(t, "two-sockets.txt"), Helper: program(t, inventory),
-		SMI: program(t, "kill -9 $$")})
+		SMI: at(program(t, "kill -9 $$"))})
 	want := Inventory{Devices: []Device{
 		{Index: 0, Minor: 0, BusID: "0000:07:00.0", Name: "A100", NUMANode: 0, UUID: "GPU-1", MemoryBytes: 1024,
 			MemoryUsed:  512,
@@ -70,7 +70,8 @@ func TestDetailsOutliveTheDriver(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			start := time.Now()
-			got, err := Details(t.Context(), Sources{Root: tree(t, "two-sockets.txt"), Helper: tt.helper, SMI: tt.smi})
+			s := Sources{Root: tree(t, "two-sockets.txt"), Helper: tt.helper, SMI: at(tt.smi)}
+			got, err := Details(t.Context(), s)
 			took := time.Since(start)
 			check.That(t, took <= 20*time.Second, "it took %v", took)
 			check.That(t, err == nil && len(got.Devices) >= 2 && got.Devices[0].BusID == "0000:07:00.0" &&
@@ -112,7 +113,7 @@ func TestNothingRunsWithoutAGPU(t *testing.T) {
 		"no driver":            fstest.MapFS{},
 		"a driver and no GPUs": fstest.MapFS{"proc/driver/nvidia/gpus": {Mode: fs.ModeDir}, "dev/nvidiactl": {}},
 	} {
-		s := Sources{Root: root, Helper: trap, SMI: trap}
+		s := Sources{Root: root, Helper: trap, SMI: at(trap)}
 		devices, err := List(t.Context(), s)
 		if inv, err := Details(t.Context(), s); err != nil || len(inv.Devices)+len(inv.Warnings) > 0 {
 			t.Errorf("%s: Details = %+v, %v", name, inv, err)

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"slices"
 )
 
@@ -19,14 +20,16 @@ type Sources struct {
 	Root   fs.FS    // the machine's root directory, for /proc, /sys and /dev
 	Helper string   // path of the gorun-gpu program; "" skips it
 	Memory *os.File // an open gorun-gpu executable to use instead of Helper; nil means none
-	SMI    string   // the nvidia-smi program, a path or a name in PATH; "" skips it
-	Health bool     // whether gorun-gpu also reports the GPUs' health, which takes longer
+	// SMI returns the path of nvidia-smi when that is to run, or why it may not; nil skips it.
+	SMI    func() (path string, err error)
+	Health bool // whether gorun-gpu also reports the GPUs' health, which takes longer
 }
 
 // Machine returns this machine's sources. helper is the path of gorun-gpu, or
 // "" if it is not installed.
 func Machine(helper string) Sources {
-	return Sources{Root: os.DirFS("/"), Helper: helper, SMI: "nvidia-smi"}
+	find := func() (string, error) { return exec.LookPath("nvidia-smi") }
+	return Sources{Root: os.DirFS("/"), Helper: helper, SMI: find}
 }
 
 // Inventory is the known GPUs of a machine. gorun-gpu prints it as JSON.
@@ -113,22 +116,9 @@ func ask(ctx context.Context, s Sources) (inv Inventory, err error) {
 	if !Present(s.Root) {
 		return inv, nil
 	}
-	helper := s.Helper
-	if s.Memory != nil {
-		helper = "gorun-gpu"
-	}
 	var errs []error
-	for _, source := range []struct {
-		name string
-		list func(context.Context) ([]Device, error)
-	}{
-		{helper, func(ctx context.Context) ([]Device, error) { return fromHelper(ctx, s) }},
-		{s.SMI, func(ctx context.Context) ([]Device, error) { return fromSMI(ctx, s.SMI) }},
-	} {
-		if source.name == "" {
-			continue
-		}
-		devices, err := source.list(ctx)
+	for _, list := range []func(context.Context, Sources) (string, []Device, error){fromHelper, fromSMI} {
+		program, devices, err := list(ctx, s)
 		if ctx.Err() != nil {
 			return Inventory{}, fmt.Errorf("list GPUs: %w", context.Cause(ctx))
 		}
@@ -137,13 +127,13 @@ func ask(ctx context.Context, s Sources) (inv Inventory, err error) {
 			inv.Devices = devices
 			return inv, nil
 		}
-		if errors.Is(err, errAbsent) {
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, exec.ErrNotFound) {
 			continue
 		}
 		if err == nil {
 			err = &noDriverError{errors.New("it knows of none")}
 		}
-		err = prefixed(source.name, err)
+		err = prefixed(program, err)
 		inv.Warnings = append(inv.Warnings, err.Error())
 		if none := (*noDriverError)(nil); !errors.As(err, &none) {
 			errs = append(errs, err)

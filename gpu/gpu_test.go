@@ -47,6 +47,14 @@ func program(t *testing.T, script string) string {
 	return path
 }
 
+// at returns the place of a program for [Sources], nil for "".
+func at(path string) func() (string, error) {
+	if path == "" {
+		return nil
+	}
+	return func() (string, error) { return path, nil }
+}
+
 func TestListReadsProc(t *testing.T) {
 	got, err := List(t.Context(), Sources{
 		Root:   tree(t, "two-sockets.txt"),
@@ -118,7 +126,7 @@ func TestListAsksPrograms(t *testing.T) {
 	root := fstest.MapFS{"dev/nvidiactl": {}, "sys/bus/pci/devices/0000:07:00.0/numa_node": {Data: []byte("3\n")}}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, err := List(t.Context(), Sources{Root: root, Helper: tt.helper, SMI: tt.smi})
+			got, err := List(t.Context(), Sources{Root: root, Helper: tt.helper, SMI: at(tt.smi)})
 			check.That(t, reflect.DeepEqual(got, tt.want), "List = %+v\nwant %+v", got, tt.want)
 			check.That(t, (err == nil) == (tt.err == "") && (err == nil || strings.Contains(err.Error(), tt.err)),
 				"err = %v, want %q", err, tt.err)
@@ -130,7 +138,7 @@ func TestListEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	start := time.Now()
-	_, err := List(ctx, Sources{Root: fstest.MapFS{"dev/nvidiactl": {}}, SMI: program(t, "exec sleep 60")})
+	_, err := List(ctx, Sources{Root: fstest.MapFS{"dev/nvidiactl": {}}, SMI: at(program(t, "exec sleep 60"))})
 	check.That(t, errors.Is(err, context.DeadlineExceeded), "err = %v", err)
 	took := time.Since(start)
 	check.That(t, took <= 20*time.Second, "List took %v to stop", took)

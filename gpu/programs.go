@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/gorun/gorun/internal/files/trust"
 )
 
 const (
@@ -24,20 +26,29 @@ const (
 // HealthArgument makes gorun-gpu tell the health of GPUs, too. Older ones ignore it.
 const HealthArgument = "health"
 
-// fromHelper runs gorun-gpu, which uses the driver's library.
-func fromHelper(ctx context.Context, s Sources) ([]Device, error) {
+// fromHelper runs gorun-gpu, which uses the driver's library. It returns an fs.ErrNotExist if there
+// is none, as fromSMI does.
+func fromHelper(ctx context.Context, s Sources) (program string, devices []Device, err error) {
+	program = s.Helper
+	if s.Memory != nil {
+		program = "gorun-gpu"
+	}
+	if program == "" {
+		return "", nil, fs.ErrNotExist
+	}
 	var args []string
 	if s.Health {
 		args = []string{HealthArgument}
 	}
 	out, err := output(ctx, s.Memory, s.Helper, args...)
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() == 1 {
-		return nil, &noDriverError{err}
+		return program, nil, &noDriverError{err}
 	}
 	if err != nil {
-		return nil, err
+		return program, nil, err
 	}
-	return parseInventory(out)
+	devices, err = parseInventory(out)
+	return program, devices, err
 }
 
 func parseInventory(text []byte) ([]Device, error) {
@@ -59,7 +70,14 @@ func parseInventory(text []byte) ([]Device, error) {
 }
 
 // fromSMI runs nvidia-smi, which comes with the driver. Old versions refuse unknown fields.
-func fromSMI(ctx context.Context, program string) ([]Device, error) {
+func fromSMI(ctx context.Context, s Sources) (program string, devices []Device, err error) {
+	if s.SMI == nil {
+		return "", nil, fs.ErrNotExist
+	}
+	program, err = s.SMI()
+	if err != nil {
+		return "nvidia-smi", nil, err
+	}
 	const old = "index,uuid,pci.bus_id,name,memory.total,memory.used,utilization.gpu"
 	out, err := querySMI(ctx, program, old+",mig.mode.current")
 	exit := (*exec.ExitError)(nil)
@@ -67,12 +85,13 @@ func fromSMI(ctx context.Context, program string) ([]Device, error) {
 		out, err = querySMI(ctx, program, old)
 	}
 	if errors.As(err, &exit) && exit.Exited() {
-		return nil, &noDriverError{err}
+		return program, nil, &noDriverError{err}
 	}
 	if err != nil {
-		return nil, err
+		return program, nil, err
 	}
-	return parseSMI(string(out))
+	devices, err = parseSMI(string(out))
+	return program, devices, err
 }
 
 func querySMI(ctx context.Context, program, fields string) ([]byte, error) {
@@ -149,10 +168,8 @@ type noDriverError struct{ err error }
 func (e *noDriverError) Error() string { return e.err.Error() }
 func (e *noDriverError) Unwrap() error { return e.err }
 
-// errAbsent reports that a program does not exist.
-var errAbsent = errors.New("it is not there")
-
-// output runs a program, or the executable in a file, and returns its output.
+// output runs a program, or the executable in a file, and returns its output. For a program that is
+// not there the error is an fs.ErrNotExist or an exec.ErrNotFound.
 func output(ctx context.Context, executable *os.File, program string, args ...string) ([]byte, error) {
 	late := fmt.Errorf("it did not end within %v", programTime)
 	ctx, cancel := context.WithTimeoutCause(ctx, programTime, late)
@@ -167,12 +184,11 @@ func output(ctx context.Context, executable *os.File, program string, args ...st
 		cmd.ExtraFiles = []*os.File{executable}
 	}
 	cmd.Dir = "/" // an empty entry of LD_LIBRARY_PATH is the working directory, which others may own
+	cmd.Env = trust.Environ(os.Environ())
 	cmd.Stdout = stdout
 	cmd.Stderr = stderr
 	cmd.WaitDelay = killTime / 2 // children may keep the pipe open after the program has ended
-	if err := cmd.Start(); errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
-		return nil, errAbsent
-	} else if err != nil {
+	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
 	ended := make(chan error, 1)

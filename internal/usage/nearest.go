@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gorun/gorun/internal/files/trust"
 	"github.com/gorun/gorun/internal/prose"
 )
 
@@ -53,17 +54,11 @@ func Similar(word string, candidates []string) string {
 	return cmp.Or(best, shortestWithPrefix(word, candidates))
 }
 
-// SimilarFile returns the name in a folder that is [Similar] to name, or "".
+// SimilarFile returns the name in a folder that is [Similar] to name, or "". It reads at
+// most 8192 names.
 func SimilarFile(folder, name string) string {
-	entries, err := os.ReadDir(folder)
-	if err != nil {
-		return ""
-	}
-	var names []string
-	for _, e := range entries {
-		names = append(names, e.Name())
-	}
-	return Similar(name, names)
+	const most = 1 << 13
+	return Similar(name, slices.Sorted(trust.Names(folder, most)))
 }
 
 // FileHint returns a hint about a file that cannot be opened: the nearest name if the file is not

@@ -1,6 +1,8 @@
 # shellcheck shell=sh disable=SC2154,SC2034
 # Defines enter, which goes to the cache in the $1-th of its possible places, if that is safe. With a second argument
-# it creates the cache, and makes sure of the current directory. Names that begin with ./ are not looked for in CDPATH.
+# it creates the cache, and makes sure of the current directory. In folders that others may share a file system in user
+# space (FUSE) is not looked at, nor a link, which may lead to one: its process may never answer. Names that begin with ./ are
+# not looked for in CDPATH.
 
 enter() {
 	case $1 in
@@ -13,6 +15,15 @@ enter() {
 	*) return 1 ;;
 	esac
 	cd -P "$r" && trusted "${PWD%/}" || return 1
+	if [ "$1" -gt 1 ]; then
+		if plain grep -q " ${PWD%/}/$s .* - fuse" /proc/self/mountinfo 2>/dev/null; then
+			echo "not safe, others can change ${PWD%/}/$s (a file system of another user)" >&2
+			return 1
+		elif [ -h "$s" ]; then
+			echo "${PWD%/}/$s: a link is in the way" >&2
+			return 1
+		fi
+	fi
 	if [ "$2" ]; then
 		mkdir -p "$s" || return 1
 	else

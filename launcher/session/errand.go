@@ -107,6 +107,7 @@ func (e *Errand) receive(what wire.Tell, data []byte) error {
 		return &wire.FormatError{Reason: "a tell of an errand after its end"}
 	case what == wire.TellEnd:
 		e.ended = true
+		e.input.Close() // the host need not return credit any more
 	default:
 		if e.unpaid += wire.Cost(len(data)); e.unpaid > wire.Window {
 			return &wire.FormatError{Reason: "output of an errand beyond its credit"}
@@ -204,7 +205,8 @@ func (e *Errand) send(what wire.Tell, data []byte) {
 	e.errands.out.send(wire.TypeTell, e.id, append([]byte{byte(what)}, data...))
 }
 
-// Input sends bytes to standard input when there is credit; empty data ends it.
+// Input sends bytes to standard input when there is credit; empty data ends it. It fails when the
+// errand has ended.
 func (e *Errand) Input(data []byte) error {
 	for first := true; first || len(data) > 0; first = false {
 		n := e.input.Take(min(max(len(data), 1), wire.MaxTell))

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/net/wire"
@@ -77,6 +78,20 @@ func TestHostileTells(t *testing.T) {
 	s, e := newAsked(t)
 	e.Close()
 	check.OK(t, s.ReceiveTell(tellFrame(1, wire.TellOut, []byte("late"))))
+}
+
+// Input that waits for credit returns when the errand ends.
+func TestInputEndsWithItsErrand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, e := newAsked(t)
+		input := make(chan error, 1)
+		go func() { input <- e.Input(make([]byte, 2*wire.Window)) }()
+		synctest.Wait()
+		must.OK(t, s.ReceiveTell(tellFrame(1, wire.TellEnd, []byte("{}"))))
+		synctest.Wait()
+		check.Equal(t, len(input), 1)
+		e.Close()
+	})
 }
 
 func manyTells(n, size int) (frames []wire.Frame) {

@@ -6,7 +6,9 @@
 #
 # A file system in user space (FUSE) may show any owner, and another user may mount one at a directory of theirs between any two
 # commands. So mine succeeds when no other user serves the current directory, which stays the same whatever is mounted. The kernel tells by a
-# descriptor of it which mount that is. One may be on a single file, too, for which mine is asked behind the directory. Its server chooses the name in that list, which may be - or any bytes but blanks. In a chroot the mount of its root is not in the list; then the type of the file system counts.
+# descriptor of it which mount that is. One may be on a single file, too, for which mine is asked behind the directory. Its server chooses the name
+# in that list, which may be - or any bytes but blanks, and the end of the type: only the last word, a, is the kernel's. In a chroot the mount of
+# its root is not in the list; then the type of the file system counts.
 #
 # The scripts are in folders that are not judged yet, so they take commands only from the absolute folders of PATH. gorun gets PATH as it was, h.
 # plain runs a command without the account's variables: TIME_STYLE, QUOTING_STYLE and others change what ls says. The dynamic linker of a
@@ -61,11 +63,15 @@ mine() {
 		"" | 65735546) t=fuse ;;
 		esac
 	fi
-	case $t,$a, in
-	fuse*,user_id=0,* | fuse*,user_id=$u,*) ;;
+	case $t in
 	fuse*)
-		echo "not safe, others can change $PWD${1:+/$1} (a file system of another user)" >&2
-		return 1
+		case ,$a, in
+		*,user_id=0,* | *,user_id=$u,*) ;;
+		*)
+			echo "not safe, others can change $PWD${1:+/$1} (a file system of another user)" >&2
+			return 1
+			;;
+		esac
 		;;
 	esac
 }

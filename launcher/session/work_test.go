@@ -75,7 +75,11 @@ func TestWorkIsBrought(t *testing.T) {
 					if count++; count > tc.after && tc.end != nil {
 						return wire.Frame{}, tc.end
 					}
-					return a.Frames.Next()
+					f, err := a.Frames.Next()
+					for err == nil && f.Type == wire.TypeHeartbeat { // as an agent does
+						f, err = a.Frames.Next()
+					}
+					return f, err
 				}
 				first, err := a.Expect(wire.TypeFolder)
 				count++

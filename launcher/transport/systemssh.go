@@ -2,10 +2,10 @@ package transport
 
 import (
 	"fmt"
-	"os"
 	"strconv"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/files/trust"
 	"github.com/gorun/gorun/internal/usage"
 	"github.com/gorun/gorun/launcher/transport/rsh"
 	"github.com/gorun/gorun/ssh"
@@ -73,6 +73,6 @@ func mayHaveTicket(lookup func(string) (string, bool), uid int, exists func(stri
 }
 
 func fileExists(name string) bool {
-	_, err := os.Stat(name)
+	_, err := trust.Lstat(name)
 	return err == nil
 }

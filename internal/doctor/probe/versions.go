@@ -5,10 +5,14 @@ import (
 	_ "embed"
 	"encoding/json"
 	"io/fs"
+	"os"
 	"os/exec"
 	"regexp"
 	"strings"
 	"time"
+
+	"github.com/gorun/gorun/internal/files/trust"
+	"github.com/gorun/gorun/internal/prose"
 )
 
 // askPython prints the versions of Python and of packages, without importing them, which would take
@@ -42,13 +46,24 @@ func firstLine(ctx context.Context, name string, args ...string) string {
 	return clipped(line, 64)
 }
 
-// output returns a program's output, or "" if it fails or exceeds the time.
+// maxOutput bounds the output of a program, in bytes.
+const maxOutput = 16 << 10
+
+// output returns the beginning of a program's output, or "" if it fails or exceeds the time. The
+// program is the first in PATH, which ranks find. It is not run if another user could have made it.
 func output(ctx context.Context, name string, args ...string) string {
-	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.WaitDelay = time.Second
-	out, err := cmd.Output()
-	if err != nil {
+	path, err := exec.LookPath(name)
+	if err != nil || trust.Check(path) != nil {
 		return ""
 	}
-	return clipped(string(out), 16<<10)
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Dir = "/" // Python takes modules from its working directory, which others may own
+	cmd.Env = trust.Environ(os.Environ())
+	out := &prose.Head{Limit: maxOutput}
+	cmd.Stdout = out
+	cmd.WaitDelay = time.Second
+	if cmd.Run() != nil {
+		return ""
+	}
+	return strings.ToValidUTF8(string(out.Bytes()), "")
 }

@@ -410,6 +410,17 @@ func TestHostileHost(t *testing.T) {
 		"a list without end": {hostile{func(w *wire.Writer) {
 			_ = (&List{Notes: []string{strings.Repeat("x", maxList)}}).write(lines{w})
 		}}, "too long"},
+		"a list of nothing without end": {hostile{func(w *wire.Writer) {
+			zip := gzip.NewWriter(lines{w})
+			_ = zip.Flush()
+			nothing := bytes.Repeat([]byte{0, 0, 0, 0xff, 0xff}, wire.MaxData/5) // empty blocks of deflate
+			for range maxList/len(nothing) + 1 {
+				_, _ = lines{w}.Write(nothing)
+			}
+		}}, "too long"},
+		"an empty part of a list": {hostile{func(w *wire.Writer) { _ = w.Send(wire.TypeFolder, 0, nil) }},
+			"an empty folder came"},
+		"an empty piece": {hostile{listed(file("a", 4)), offered(a), piece("")}, "an empty piece came"},
 		"a list of millions": {hostile{func(w *wire.Writer) {
 			zip := gzip.NewWriter(lines{w})
 			_, _ = zip.Write([]byte(`{"Entries":[` + strings.Repeat("{},", maxValues) + "{}]}"))
@@ -441,6 +452,34 @@ func TestHostileHost(t *testing.T) {
 			top := filepath.Dir(filepath.Dir(w.dir))
 			check.That(t, len(must.Get(os.ReadDir(top))(t)) <= 2, "%q", w.tree(top))
 		})
+	}
+}
+
+// A hostile host knows what a file is like that it has sent before. The file is not read in chunks
+// of a size that gorun never offers: there may be any number of them.
+func TestOffersOfFilesThatAreHere(t *testing.T) {
+	w := newWorld(t)
+	w.put("a", "text", 0o644)
+	must.Get(w.bring("a"))(t)
+	e := workdir.Entry{
+		Path:  workdir.Name("a"),
+		Kind:  workdir.File,
+		Size:  4,
+		Mode:  0o644,
+		Mtime: time.Unix(1e9, 5).UnixNano(),
+	}
+	ask := wire.Fetch{From: []wire.FetchFrom{{Patterns: wire.Texts{"a"}}}}
+	for _, chunk := range []int64{0, 1, -1, -1 << 63} {
+		var said bytes.Buffer
+		listed(e)(wire.NewWriter(&said))
+		offered(wire.Offer{
+			Place: wire.Place{Name: []byte("a")},
+			Size:  4,
+			Chunk: chunk,
+		})(wire.NewWriter(&said))
+		from := &link{Reader: wire.NewReader(&said), cancel: func() {}}
+		_, err := Receive(from, ask, w.open, relay.NoMeter{})
+		check.That(t, err != nil && strings.Contains(err.Error(), "in chunks of"), "chunks of %d bytes: %v", chunk, err)
 	}
 }
 
@@ -478,6 +517,20 @@ func TestWhatWasAskedFor(t *testing.T) {
 		got := isAsked(workdir.Entry{Path: workdir.Name(tc.path), Kind: tc.kind}, tc.pattern)
 		check.That(t, got == tc.want, "%q for %q, a %s: %v", tc.path, tc.pattern, tc.kind, got)
 	}
+}
+
+// A link that comes takes the place of a file of its own name only.
+func TestOtherFilesStayWhereALinkComes(t *testing.T) {
+	w := newWorld(t)
+	w.put("last/file", "", 0o644)
+	must.OK(t, os.Symlink("file", filepath.Join(w.home, "last/link")))
+	own := filepath.Join(w.dir, "last/.link.link.gorun")
+	must.OK(t, os.MkdirAll(filepath.Dir(own), 0o755))
+	must.OK(t, os.WriteFile(own, []byte("mine"), 0o644))
+	must.Get(w.bring("last"))(t)
+	check.Equal(t, string(must.Get(os.ReadFile(own))(t)), "mine")
+	entries := must.Get(os.ReadDir(filepath.Dir(own)))(t)
+	check.Equal(t, len(entries), 3)
 }
 
 // A link that is there already leads no file elsewhere.

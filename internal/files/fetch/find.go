@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -99,20 +100,52 @@ func matches(dir, name, part string) (all []string, err error) {
 		}
 		return []string{rel}, err
 	}
-	entries, err := os.ReadDir(filepath.Join(dir, name))
+	folder, err := os.OpenFile(filepath.Join(dir, name), os.O_RDONLY|syscall.O_DIRECTORY, 0)
 	if isMissing(err) {
 		return nil, nil
 	}
-	for _, e := range entries {
-		is, err := fits(e.Name(), part)
+	if err != nil {
+		return nil, err
+	}
+	defer folder.Close()
+	names, err := namesIn(folder, part)
+	for _, found := range names {
+		all = append(all, filepath.Join(name, found))
+	}
+	return all, err
+}
+
+// namesIn returns the names in a folder that match one part of a pattern, or all if it is "".
+// Others may have made more names there than memory has room for.
+func namesIn(folder *os.File, part string) (all []string, err error) {
+	for {
+		some, err := folder.Readdirnames(1024)
+		for _, name := range some {
+			is := part == ""
+			if !is {
+				if is, err = fits(name, part); err != nil {
+					return nil, err
+				}
+			}
+			if is {
+				all = append(all, name)
+			}
+		}
+		if len(all) > maxEntries {
+			return nil, tooMany()
+		}
+		if err == io.EOF {
+			slices.Sort(all)
+			return all, nil
+		}
 		if err != nil {
 			return nil, err
 		}
-		if is {
-			all = append(all, filepath.Join(name, e.Name()))
-		}
 	}
-	return all, err
+}
+
+func tooMany() error {
+	return fmt.Errorf("more than %d files and folders match: bring fewer at a time", maxEntries)
 }
 
 // fits reports whether a name matches one part of a pattern.
@@ -198,11 +231,10 @@ func read(path string, listed fs.FileInfo) (all []item, err error) {
 	if info, err := top.Stat(); err != nil || placeOf(path, info) != placeOf(path, listed) {
 		return nil, cmp.Or(err, replaced(path))
 	}
-	names, err := top.Readdirnames(-1)
+	names, err := namesIn(top, "")
 	if err != nil {
 		return nil, err
 	}
-	slices.Sort(names)
 	for _, name := range names {
 		info, err := folder.Lstat(name)
 		one := item{FileInfo: info}
@@ -245,7 +277,7 @@ func (f *finder) add(dir, rel string, info item) error {
 		}
 	}
 	if len(f.Entries) == maxEntries {
-		return fmt.Errorf("more than %d files and folders match: bring fewer at a time", maxEntries)
+		return tooMany()
 	}
 	f.at[rel] = at
 	f.Entries = append(f.Entries, e)

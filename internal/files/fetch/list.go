@@ -27,7 +27,7 @@ type List struct {
 
 const (
 	maxEntries = 1 << 18  // entries of a list
-	maxList    = 64 << 20 // bytes of a list, uncompressed: a hostile host may send much
+	maxList    = 64 << 20 // bytes of a list, compressed or not: a hostile host may send much
 	maxValues  = 8 * maxEntries
 	maxNotes   = 16
 )
@@ -39,17 +39,18 @@ func (l *List) write(w io.Writer) error {
 
 // readList reads and validates a list, which comes from a host.
 func readList(r io.Reader) (*List, error) {
-	zip, err := gzip.NewReader(bufio.NewReader(r))
+	came := &io.LimitedReader{R: r, N: maxList} // a stream without end may hold no byte of text
+	zip, err := gzip.NewReader(bufio.NewReader(came))
 	if err != nil {
 		return nil, err
 	}
 	zip.Multistream(false) // otherwise zip would wait for another frame
 	text, err := io.ReadAll(io.LimitReader(zip, maxList+1))
+	if len(text) > maxList || came.N == 0 {
+		return nil, errors.New("the list of files is too long: bring fewer at a time")
+	}
 	if err != nil {
 		return nil, err
-	}
-	if len(text) > maxList {
-		return nil, errors.New("the list of files is too long: bring fewer at a time")
 	}
 	var l List
 	if err := untrusted.Unmarshal(text, maxValues, &l); err != nil {

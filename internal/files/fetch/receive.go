@@ -2,6 +2,7 @@ package fetch
 
 import (
 	"cmp"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -173,7 +174,11 @@ func (r *receiving) next() (wire.Frame, error) {
 	}
 	r.watch.Reset(r.idle + more)
 	defer r.watch.Stop() // time to write the frame here is not bounded
-	return r.Next()
+	f, err := r.Next()
+	if err == nil && len(f.Payload) == 0 { // as good as silence, of which there may be little
+		err = &wire.FormatError{Reason: fmt.Sprintf("an empty %s came", f.Type)}
+	}
+	return f, err
 }
 
 func (r *receiving) step() error {
@@ -322,14 +327,14 @@ func (r *receiving) link(name, target string) error {
 	if info, err := r.to.Lstat(name); err == nil && info.IsDir() {
 		return errors.New("it is a folder here")
 	}
-	temp := path.Join(path.Dir(name), "."+path.Base(name)+".link.gorun")
-	if err := r.to.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
+	temp := path.Join(path.Dir(name), ".gorun-link-"+rand.Text()) // a name that no file of the user's has
 	if err := r.to.Symlink(target, temp); err != nil {
 		return err
 	}
-	return r.to.Rename(temp, name)
+	if err := r.to.Rename(temp, name); err != nil {
+		return errors.Join(err, r.to.Remove(temp))
+	}
+	return nil
 }
 
 // local marks an error of this machine, and says which of its file systems is full.

@@ -96,11 +96,11 @@ func MakeDir(path string) error {
 	}
 	made := os.NewFile(uintptr(fd), path)
 	defer made.Close()
-	info, err := made.Stat()
-	if err != nil {
+	if err := ownFileSystem(fd, path, os.Geteuid(), none); err != nil {
 		return err
 	}
-	if err := ownFileSystem(fd, path, os.Geteuid()); err != nil {
+	info, err := made.Stat()
+	if err != nil {
 		return err
 	}
 	return ownedBy(path, info, os.Geteuid())
@@ -201,7 +201,7 @@ func locate(path string) (dir int, name string, err error) {
 			unix.Close(dir)
 		}
 	}()
-	if err = ownFileSystem(dir, path, self); err != nil {
+	if err = ownFileSystem(dir, path, self, none); err != nil {
 		return dir, "", err
 	}
 	rest := words(path)
@@ -219,7 +219,10 @@ func locate(path string) (dir int, name string, err error) {
 			return dir, "", err
 		}
 		step := os.NewFile(uintptr(fd), name)
-		info, err := step.Stat()
+		var info fs.FileInfo
+		if err = ownFileSystem(fd, path, self, dir); err == nil {
+			info, err = step.Stat()
+		}
 		switch {
 		case err != nil:
 		case info.Mode()&fs.ModeSymlink != 0:
@@ -234,9 +237,7 @@ func locate(path string) (dir int, name string, err error) {
 		case !info.IsDir():
 			err = unix.ENOTDIR
 		default:
-			if err = ownFileSystem(fd, path, self); err == nil {
-				err = unix.Dup3(fd, dir, unix.O_CLOEXEC)
-			}
+			err = unix.Dup3(fd, dir, unix.O_CLOEXEC)
 		}
 		step.Close()
 		if err != nil {
@@ -267,6 +268,21 @@ func follow(link int, dir *int, rest []string) ([]string, error) {
 
 func openDir(path string) (int, error) {
 	return unix.Open(path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+}
+
+// openFolder opens a folder for reading, if no other user's process shows it: such a process may
+// never answer.
+func openFolder(path string) (*os.File, error) {
+	found, err := openFile(unix.AT_FDCWD, path, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW, path)
+	if err != nil {
+		return nil, asPathError("open", path, err)
+	}
+	defer found.Close()
+	if err := FileSystem(found); err != nil {
+		return nil, err
+	}
+	dir, err := openFile(int(found.Fd()), ".", unix.O_RDONLY|unix.O_DIRECTORY, path)
+	return dir, asPathError("open", path, err)
 }
 
 func words(path string) []string {
@@ -311,11 +327,11 @@ func overwritableAt(dir int, name, path string) error {
 // overwritable returns an error unless an existing file is this user's and has one name, or is a
 // device.
 func overwritable(file *os.File, path string) error {
-	info, err := file.Stat()
-	if err != nil || info.Mode()&fs.ModeDevice != 0 {
+	if err := ownFileSystem(int(file.Fd()), path, os.Geteuid(), none); err != nil {
 		return err
 	}
-	if err := ownFileSystem(int(file.Fd()), path, os.Geteuid()); err != nil {
+	info, err := file.Stat()
+	if err != nil || info.Mode()&fs.ModeDevice != 0 {
 		return err
 	}
 	if err := ownedBy(path, info, os.Geteuid()); err != nil {

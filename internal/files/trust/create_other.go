@@ -75,11 +75,24 @@ func OpenRegular(path string) (*os.File, error) {
 // FileSystem returns an *Error if an open file belongs to another user's file system in user space.
 func FileSystem(*os.File) error { return nil }
 
+// FileSystemBelow returns nil: see FileSystem.
+func FileSystemBelow(_, _ *os.File) error { return nil }
+
 // FileSystemOf is FileSystem for a file of a process of this user.
 func FileSystemOf(*os.File, string) error { return nil }
 
 func inspect(path string, _ int) (fs.FileInfo, error) { return os.Lstat(path) }
 
+type walk struct{}
+
+func (walk) inspect(path string, self int) (fs.FileInfo, error) { return inspect(path, self) }
+
+func (walk) end() {}
+
 func hasACL(string) bool { return false }
 
 func fileHasACL(*os.File) bool { return false }
+
+func openFolder(path string) (*os.File, error) {
+	return os.OpenFile(path, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
+}

@@ -11,13 +11,12 @@ import (
 // it creates one that is missing, and closes one that others can enter to them. It returns an
 // *Error for one of another user.
 func OpenDir(path string, repair bool) (*os.File, error) {
-	const flags = os.O_RDONLY | syscall.O_DIRECTORY | syscall.O_NOFOLLOW
-	dir, err := os.OpenFile(path, flags, 0)
+	dir, err := openFolder(path)
 	if os.IsNotExist(err) && repair {
 		if err := MakeDir(path); err != nil {
 			return nil, err
 		}
-		dir, err = os.OpenFile(path, flags, 0)
+		dir, err = openFolder(path)
 	}
 	if err != nil {
 		return nil, err
@@ -30,9 +29,6 @@ func OpenDir(path string, repair bool) (*os.File, error) {
 }
 
 func closeToOthers(dir *os.File, repair bool) error {
-	if err := FileSystem(dir); err != nil {
-		return err
-	}
 	info, err := dir.Stat()
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -62,4 +63,26 @@ func ReadAll(file *os.File, limit int) ([]byte, error) {
 		return nil, &fs.PathError{Op: "read", Path: file.Name(), Err: fmt.Errorf("longer than %d bytes", limit)}
 	}
 	return text, nil
+}
+
+// Names yields at most so many names of a folder, in its order, and keeps few of them: whoever may
+// write there may make millions. It waits for no pipe, and a folder that cannot be read has none.
+func Names(folder string, most int) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		dir, err := os.OpenFile(folder, syscall.O_DIRECTORY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
+		if err != nil {
+			return
+		}
+		defer dir.Close()
+		for left := most; left > 0 && err == nil; {
+			var names []string
+			names, err = dir.Readdirnames(min(left, 1<<10))
+			for _, name := range names {
+				if !yield(name) {
+					return
+				}
+			}
+			left -= len(names)
+		}
+	}
 }

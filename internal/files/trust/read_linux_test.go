@@ -1,11 +1,13 @@
 package trust
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -36,5 +38,31 @@ func TestOnlyRegularFilesAreOpened(t *testing.T) {
 		check.Equal(t, err == nil, opened, name)
 		n, _ := unix.Read(fd, make([]byte, unix.SizeofInotifyEvent+unix.NAME_MAX+1))
 		check.Equal(t, n > 0, opened, name)
+	}
+}
+
+// Another user who puts a pipe in the place of a folder makes nobody wait.
+func TestNamesWaitForNoPipe(t *testing.T) {
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	must.OK(t, errors.Join(os.MkdirAll(in("folder/name"), 0o700), syscall.Mkfifo(in("pipe"), 0o600)))
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		for range 5000 {
+			for name := range Names(in("folder"), 10) {
+				check.Equal(t, name, "name")
+			}
+		}
+	}()
+	for late := time.After(30 * time.Second); ; {
+		select {
+		case <-read:
+			return
+		case <-late:
+			t.Fatal("Names waits for somebody who writes to the pipe")
+		default:
+			must.OK(t, unix.Renameat2(unix.AT_FDCWD, in("folder"), unix.AT_FDCWD, in("pipe"), unix.RENAME_EXCHANGE))
+		}
 	}
 }

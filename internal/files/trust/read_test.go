@@ -3,8 +3,10 @@ package trust
 import (
 	"errors"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -13,6 +15,23 @@ import (
 	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 )
+
+// Of a folder with any number of names few are kept at a time.
+func TestNamesAreFew(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 3000 {
+		must.OK(t, os.WriteFile(filepath.Join(dir, strconv.Itoa(i)), nil, 0o600))
+	}
+	for _, most := range []int{0, 1, 1024, 2000, 3000, math.MaxInt} {
+		names := slices.Sorted(Names(dir, most))
+		check.Equal(t, len(slices.Compact(names)), min(most, 3000))
+	}
+	for range Names(dir, 10) {
+		break
+	}
+	check.Equal(t, len(slices.Collect(Names(dir+"/0", 10))), 0, "names of a file")
+	check.Equal(t, len(slices.Collect(Names(dir+"/none", 10))), 0, "names of nothing")
+}
 
 // Open refuses at once a pipe or the like in the place of a file, and a link to one. It reads
 // devices and open descriptors that the path itself names.

@@ -4,6 +4,7 @@
 package trust
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -68,8 +69,10 @@ func Check(path string) error {
 	at := "/"
 	rest := strings.Split(path, "/")
 	links := 0
+	var in walk
+	defer in.end()
 	for {
-		info, err := inspect(at, self)
+		info, err := in.inspect(at, self)
 		if err != nil {
 			return err
 		}
@@ -98,6 +101,29 @@ func Check(path string) error {
 		at = filepath.Join(at, rest[0])
 		rest = rest[1:]
 	}
+}
+
+// Lstat is os.Lstat for a name in a folder that others share. It returns an *Error for what another
+// user's file system (FUSE) shows there, and does not ask that, which may never answer.
+func Lstat(path string) (fs.FileInfo, error) { return inspect(path, os.Geteuid()) }
+
+// Program returns the path of an executable file of that name in the absolute folders of a PATH. It
+// passes over those of which Check returns an error, and returns the first such error if no other
+// file is there, or else an fs.ErrNotExist.
+func Program(name, path string) (string, error) {
+	var refused error
+	for _, dir := range filepath.SplitList(path) {
+		file := filepath.Join(dir, name)
+		info, err := os.Stat(file)
+		if err != nil || !filepath.IsAbs(dir) || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
+			continue
+		}
+		if err = Check(file); err == nil {
+			return file, nil
+		}
+		refused = cmp.Or(refused, err)
+	}
+	return "", cmp.Or(refused, error(&fs.PathError{Op: "find", Path: name, Err: fs.ErrNotExist}))
 }
 
 // CheckOptional is Check for a file that need not be there. A missing one is an fs.ErrNotExist,

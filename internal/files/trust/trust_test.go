@@ -119,7 +119,6 @@ func TestServedBy(t *testing.T) {
 		user, known := servedBy(text, number)
 		check.That(t, user == want.user && known == want.known, "%s: %d, %v", number, user, known)
 	}
-	check.Equal(t, mountOf("pos:\t0\nflags:\t012100000\nmnt_id:\t41\nino:\t2\n"), "41")
 }
 
 // Create writes to new files and the user's own, and through links of the user, and never to what

@@ -2,6 +2,7 @@ package workdir
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -50,8 +51,9 @@ func openAt(at int, name string, flags int) (fd int, err error) {
 	}
 }
 
-// namesIn returns the sorted names of a folder that was opened with pathOnly.
-func namesIn(folder *os.File) ([]string, error) {
+// namesIn returns the sorted names of a folder that was opened with pathOnly. It calls meet with
+// each as it comes, and gives up at its error: there may be any number.
+func namesIn(folder *os.File, meet func(name string) error) (names []string, err error) {
 	defer runtime.KeepAlive(folder)
 	fd, err := openAt(int(folder.Fd()), ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC)
 	if err != nil {
@@ -59,7 +61,20 @@ func namesIn(folder *os.File) ([]string, error) {
 	}
 	f := os.NewFile(uintptr(fd), folder.Name())
 	defer f.Close()
-	names, err := f.Readdirnames(-1)
-	slices.Sort(names)
-	return names, err
+	for {
+		some, err := f.Readdirnames(1 << 10)
+		for _, name := range some {
+			if err := meet(name); err != nil {
+				return nil, err
+			}
+		}
+		names = append(names, some...)
+		if err == io.EOF {
+			slices.Sort(names)
+			return names, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
 }

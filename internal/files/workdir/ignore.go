@@ -23,7 +23,7 @@ type pattern struct {
 // ignore lists what is not staged.
 type ignore []pattern
 
-const maxIgnore = 1 << 20 // bytes of an IgnoreFile
+const maxIgnore = 64 << 10 // bytes of an IgnoreFile
 
 // readIgnore reads an IgnoreFile, if there is one. Whoever may write to the folder may have made it
 // a pipe, or a link to a device without end.

@@ -76,6 +76,10 @@ func same(proofs []proof, scanned time.Time, find func(path string) (proof, bool
 // also be mounted below dir, on a single file.
 func proofsIn(dir string) (find func(path string) (proof, bool), end func()) {
 	folder, err := os.OpenFile(dir, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err == nil && trust.FileSystem(folder) != nil {
+		folder.Close()
+		err = fs.ErrPermission
+	}
 	if err != nil {
 		return func(string) (proof, bool) { return proof{}, false }, func() {}
 	}
@@ -87,10 +91,10 @@ func proofsIn(dir string) (find func(path string) (proof, bool), end func()) {
 			}
 			defer f.Close()
 		}
-		info, err := statOf(f)
+		info, err := statOf(folder, f)
 		if err == nil && path != "." && info.Mode().Type()&^fs.ModeDir == 0 {
 			if opened, failed := openBelow(folder, path, unix.O_RDONLY|unix.O_NONBLOCK); failed == nil {
-				info, err = statOf(opened)
+				info, err = statOf(folder, opened)
 				opened.Close()
 			}
 		}
@@ -101,10 +105,10 @@ func proofsIn(dir string) (find func(path string) (proof, bool), end func()) {
 	}, func() { folder.Close() }
 }
 
-// statOf describes an open file, unless its file system is another user's, which says of a file
-// what that user likes.
-func statOf(file *os.File) (fs.FileInfo, error) {
-	if err := trust.FileSystem(file); err != nil {
+// statOf describes an open file in a folder, unless its file system is another user's, which says
+// of a file what that user likes.
+func statOf(folder, file *os.File) (fs.FileInfo, error) {
+	if err := trust.FileSystemBelow(folder, file); err != nil {
 		return nil, err
 	}
 	return file.Stat()

@@ -101,11 +101,42 @@ type scan struct {
 	bytes  int64
 	within map[string]weight // weight of each top-level entry
 	proofs []proof
+
+	met      int           // bytes of the paths of all that was met, and maxBeside for each
+	matching time.Duration // time that the patterns of the IgnoreFile have taken
+}
+
+// Another user who may write to the folder chooses its depth, its number of entries and the
+// patterns of its IgnoreFile. These constants bound the memory and the time of a scan.
+const (
+	maxMet      = 256 << 20
+	maxBeside   = 64 // bytes that are kept of an entry, beside its path
+	maxMatching = 10 * time.Second
+)
+
+// meet counts what has a name in a folder, staged or not.
+func (s *scan) meet(rel, name string) error {
+	if s.met += len(rel) + len(name) + maxBeside; s.met > maxMet {
+		return fmt.Errorf("%s holds too many files and folders, or too deep ones, with those that are not staged",
+			s.Dir)
+	}
+	return nil
+}
+
+// leaves reports whether the IgnoreFile leaves a path out.
+func (s *scan) leaves(rel string, dir bool) (bool, error) {
+	began := time.Now()
+	matched := s.left.matches(rel, dir)
+	if s.matching += time.Since(began); s.matching > maxMatching {
+		return false, fmt.Errorf("%s in %s: its patterns take more than %v: have fewer or shorter ones", IgnoreFile,
+			s.Dir, maxMatching)
+	}
+	return matched, nil
 }
 
 // walk visits what is in a folder, in order. rel is its path in the tree.
 func (s *scan) walk(folder *os.File, rel string) error {
-	names, err := namesIn(folder)
+	names, err := namesIn(folder, func(name string) error { return s.meet(rel, name) })
 	if err != nil {
 		return err
 	}
@@ -136,8 +167,8 @@ func (s *scan) visit(folder *os.File, name, rel string) error {
 	if err != nil {
 		return err
 	}
-	if s.left.matches(rel, info.IsDir()) || slices.Contains(s.except, rel) {
-		return nil
+	if left, err := s.leaves(rel, info.IsDir()); err != nil || left || slices.Contains(s.except, rel) {
+		return err
 	}
 	s.proofs = append(s.proofs, proofOf(rel, info))
 	e, err := s.entry(rel, f, info)

@@ -139,6 +139,33 @@ func TestListOfWhatIsNotStagedIsBounded(t *testing.T) {
 	}
 }
 
+// Folders in each other take the square of their depth: 3000 took 2 GiB.
+func TestDeepFoldersAreRefused(t *testing.T) {
+	dir := t.TempDir()
+	at := must.Get(os.Open(dir))(t)
+	for range 1500 {
+		name := strings.Repeat("d", 250)
+		must.OK(t, unix.Mkdirat(int(at.Fd()), name, 0o755))
+		below := must.Get(openBelow(at, name, pathOnly))(t)
+		at.Close()
+		at = os.NewFile(uintptr(must.Get(unix.Dup(int(below.Fd())))(t)), dir) // without the long name
+		below.Close()
+	}
+	at.Close()
+	check.Error(Scan(dir, DefaultFiles, DefaultBytes)).Says(t, dir, "too deep")
+}
+
+// A name took a second with a megabyte of such patterns.
+func TestPatternsTakeLittleTime(t *testing.T) {
+	patterns := strings.Repeat("*"+strings.Repeat("a", 120)+"b\n", 8<<10)
+	dir := t.TempDir()
+	must.OK(t, os.WriteFile(filepath.Join(dir, IgnoreFile), []byte(patterns), 0o600))
+	check.Error(Scan(dir, DefaultFiles, DefaultBytes)).Says(t, IgnoreFile)
+	list := must.Get(parseIgnore(patterns[:maxIgnore]))(t)
+	s := scan{Tree: &Tree{Dir: dir}, left: list, matching: maxMatching - time.Millisecond}
+	check.Error(s.leaves(strings.Repeat("a", 250), false)).Says(t, IgnoreFile, dir, "fewer or shorter")
+}
+
 // A link to another folder does not prove that a host sees the offered one.
 func TestProofsFollowNoLinks(t *testing.T) {
 	dir := t.TempDir()

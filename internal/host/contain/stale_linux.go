@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -149,15 +148,18 @@ func score(pid string) int {
 // adoptive parent. Adoptive parents (init and other subreapers) are ancestors of the guard, and so
 // older; an agent that has lost its guard, or the shell of another job, is younger. It is pure.
 func orphans(of []Process, g Guard, all map[int]Process) (found []Process) {
+	started := map[int]uint64{}
+	for _, p := range of {
+		started[p.PID] = p.Started
+	}
 	isOf := func(p Process) bool {
-		return slices.ContainsFunc(of, func(q Process) bool { return q.PID == p.PID && q.Started == p.Started })
+		at, is := started[p.PID]
+		return is && at == p.Started
 	}
 	for _, p := range of {
 		above, known := all[p.Parent]
-		for range of {
-			if known && isOf(above) {
-				above, known = all[above.Parent]
-			}
+		for n := 0; n < len(of) && known && isOf(above); n++ {
+			above, known = all[above.Parent]
 		}
 		if known && above.Started < g.started {
 			found = append(found, p)

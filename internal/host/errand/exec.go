@@ -76,8 +76,8 @@ func (e *errand) process(pid int) (p Process, err error) {
 	p.ID = e.ask.ID
 	p.Terminal = e.ask.Terminal != nil
 	p.Owner = owner
-	if p.Dir = rank.Link("cwd"); p.Dir == "" {
-		return p, errors.New("find its working directory: it has ended, or is another user's")
+	if p.Dir, err = rank.Folder(); err != nil {
+		return p, fmt.Errorf("find its working directory: %w", err)
 	}
 	// The descriptors that these name are the rank's alone.
 	p.Env = slices.DeleteFunc(environ, func(kv string) bool {

@@ -120,7 +120,7 @@ func (e *errand) watchGPUs(every time.Duration) *gpuWatch {
 		ID:    e.ask.ID,
 		Path:  path,
 		Argv:  append([]string{path}, gpu.UseCommand(every)...),
-		Env:   append(os.Environ(), "LC_ALL=C"),
+		Env:   append(trust.Environ(os.Environ()), "LC_ALL=C"),
 		Dir:   "/",
 		Files: w.links.files(),
 	})

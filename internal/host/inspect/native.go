@@ -6,7 +6,6 @@ import (
 	"errors"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -14,21 +13,15 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/files/trust"
+	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/sight/stacks"
 )
 
 // find returns the path of a tool in the PATH of the process, or of this one, or "". Nobody but the
 // user and root can have made the tool.
 func (s *subject) find(name string) string {
-	path := s.env("PATH") + ":" + os.Getenv("PATH")
-	for _, dir := range filepath.SplitList(path) {
-		file := filepath.Join(dir, name)
-		if info, err := os.Stat(file); err == nil && filepath.IsAbs(dir) && info.Mode().IsRegular() &&
-			info.Mode()&0o111 != 0 && trust.Check(file) == nil {
-			return file
-		}
-	}
-	return ""
+	path, _ := trust.Program(name, s.env("PATH")+":"+os.Getenv("PATH"))
+	return path
 }
 
 const (
@@ -43,18 +36,19 @@ func (s *subject) tool(ctx context.Context, path string, args ...string) ([]byte
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Dir = "/" // gdb looks for sources in its working directory, which others may own
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "LC_ALL=C", "DEBUGINFOD_URLS="}
-	var out, errs output
-	cmd.Stdout = &out
-	cmd.Stderr = &errs
+	out := &prose.Head{Limit: maxTool}
+	errs := &prose.Head{Limit: maxTool}
+	cmd.Stdout = out
+	cmd.Stderr = errs
 	cmd.WaitDelay = 100 * time.Millisecond
 	err := cmd.Run()
 	if ctx.Err() != nil {
-		return out.text, errors.New("it took too long")
+		return out.Bytes(), errors.New("it took too long")
 	}
 	if err != nil {
-		return out.text, errors.New(explain(string(errs.text), err))
+		return out.Bytes(), errors.New(explain(string(errs.Bytes()), err))
 	}
-	return out.text, nil
+	return out.Bytes(), nil
 }
 
 var errUntraceable = errors.New("the kernel does not let you trace it (kernel.yama.ptrace_scope)")
@@ -70,14 +64,6 @@ func explain(text string, err error) string {
 		return last
 	}
 	return err.Error()
-}
-
-// output is output up to maxTool bytes. It has no other way in than Write.
-type output struct{ text []byte }
-
-func (o *output) Write(data []byte) (int, error) {
-	o.text = append(o.text, data[:min(len(data), maxTool-len(o.text))]...)
-	return len(data), nil
 }
 
 func (s *subject) euStack(ctx context.Context, path string) ([]stacks.Thread, error) {

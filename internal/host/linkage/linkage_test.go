@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"debug/elf"
 	"encoding/binary"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -380,4 +381,16 @@ func TestNamedFilesTakeLittleMemory(t *testing.T) {
 		took := after.TotalAlloc - before.TotalAlloc
 		check.That(t, use == (Use{}) && took < most, "%s: %+v, with %d bytes", what, use, took)
 	}
+}
+
+// Of a folder that somebody else has filled not all names are kept.
+func TestHugeFoldersAreNotReadToTheirEnd(t *testing.T) {
+	dir := t.TempDir()
+	const many = 20000
+	for i := range many {
+		must.OK(t, syscall.Mknod(filepath.Join(dir, fmt.Sprint("MPI", i, ".so")), syscall.S_IFREG|0o600, 0))
+	}
+	must.OK(t, os.WriteFile(filepath.Join(dir, "other.so"), nil, 0o600))
+	found := filesOf(dir, "MPI", ".so")
+	check.That(t, len(found) > 16000 && len(found) < many, "%d files of %d", len(found), many)
 }

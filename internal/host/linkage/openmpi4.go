@@ -34,9 +34,8 @@ func withPMIx(ctx context.Context, use Use, interpreter string, paths []string, 
 
 // components lists Open MPI's components that use a libpmix outside of it, for a libmpi in folder.
 func components(folder string) (found []string) {
-	for _, pattern := range []string{"openmpi", "openmpi3", "openmpi/lib/openmpi3"} { // Debian has two of its own
-		match, _ := filepath.Glob(filepath.Join(escape(folder), pattern, "mca_pmix_ext*.so")) // the pattern is valid
-		found = append(found, match...)
+	for _, below := range []string{"openmpi", "openmpi3", "openmpi/lib/openmpi3"} { // Debian has two of its own
+		found = append(found, filesOf(filepath.Join(folder, below), "mca_pmix_ext", ".so")...)
 	}
 	return found
 }

@@ -32,11 +32,10 @@ func ofPython(ctx context.Context, path, interpreter string, in start, ask asker
 		return Use{}
 	}
 	for _, folder := range packages(path, in) {
-		extensions, _ := filepath.Glob(filepath.Join(escape(folder), "mpi4py", "MPI*.so")) // the pattern is valid
+		extensions := filesOf(filepath.Join(folder, "mpi4py"), "MPI", ".so")
 		if len(extensions) == 0 {
 			continue
 		}
-		slices.Sort(extensions)
 		extensions = extensions[:min(len(extensions), maxExtensions)]
 		if slices.ContainsFunc(extensions, ofWheel) { // a wheel looks for its MPI at import, first beside itself
 			if use := beside(ctx, folder, interpreter, in, ask); use.MPI != None {
@@ -120,15 +119,26 @@ func named(in start) (folders []string) {
 
 // sites lists a prefix's folders of packages. Debian's have another name.
 func sites(prefix string) (folders []string) {
-	for _, pattern := range []string{"lib/python3*/site-packages", "lib/python3*/dist-packages",
-		"lib64/python3*/site-packages"} {
-		found, _ := filepath.Glob(filepath.Join(escape(prefix), pattern)) // the pattern is valid
-		folders = append(folders, found...)
+	for _, in := range [][2]string{{"lib", "site-packages"}, {"lib", "dist-packages"}, {"lib64", "site-packages"}} {
+		for _, version := range filesOf(filepath.Join(prefix, in[0]), "python3", "") {
+			folder := filepath.Join(version, in[1])
+			if _, err := os.Lstat(folder); err == nil {
+				folders = append(folders, folder)
+			}
+		}
 	}
 	return folders
 }
 
-// escape makes a path match itself in a pattern.
-func escape(path string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
+// filesOf returns the sorted paths of files of a folder, by how their names begin and end. Anybody
+// may have made it, so not all names of a huge one are looked at.
+func filesOf(folder, prefix, suffix string) (paths []string) {
+	const most = 1 << 14
+	for name := range trust.Names(folder, most) {
+		if strings.HasPrefix(name, prefix) && strings.HasSuffix(name, suffix) {
+			paths = append(paths, filepath.Join(folder, name))
+		}
+	}
+	slices.Sort(paths)
+	return paths
 }

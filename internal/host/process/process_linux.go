@@ -152,6 +152,21 @@ func (p *Process) Link(name string) string {
 	return string(target[:n])
 }
 
+// Folder returns the path of the process's working directory. It fails if that path leads this
+// process to another directory, which anybody may have made: the process may be in a container, or
+// its directory removed.
+func (p *Process) Folder() (string, error) {
+	var theirs, ours unix.Stat_t
+	if err := unix.Fstatat(int(p.dir.Fd()), "cwd", &theirs, 0); err != nil {
+		return "", &fs.PathError{Op: "stat", Path: p.dir.Name() + "/cwd", Err: err}
+	}
+	path := p.Link("cwd")
+	if path != "/" && (unix.Stat(path, &ours) != nil || ours.Dev != theirs.Dev || ours.Ino != theirs.Ino) {
+		return "", fmt.Errorf("%s is not that directory here: it was removed, or is in a container", path)
+	}
+	return path, nil
+}
+
 func (p *Process) open(name string, flags int) (*os.File, error) {
 	fd, err := unix.Openat(int(p.dir.Fd()), name, flags|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
 	if err != nil {

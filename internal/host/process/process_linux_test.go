@@ -124,6 +124,29 @@ func TestEnvironmentOfAProcess(t *testing.T) {
 	}
 }
 
+// Another user may have made what has the path of a process's folder here.
+func TestFolderIsThatOfTheProcess(t *testing.T) {
+	lab.NeedRoot(t)
+	top := t.TempDir()
+	for _, name := range []string{"a", "gone", "gone (deleted)"} {
+		must.OK(t, os.Mkdir(filepath.Join(top, name), 0o755))
+	}
+	for name, c := range map[string]struct {
+		want string
+		argv []string
+	}{
+		"its own": {top + "/a", []string{"sh", "-c", "cd $0/a && echo ready && read x", top}},
+		"removed": {"", []string{"sh", "-c", "cd $0/gone && rmdir ../gone && echo ready && read x", top}},
+		"a container's": {"", []string{"unshare", "-m", "sh", "-c", "mount -t tmpfs none $0 && mkdir $0/a && " +
+			"cd $0/a && echo ready && read x", top}},
+	} {
+		p := must.Get(Open(start(t, 0, c.argv...)))(t)
+		defer p.Close()
+		folder, err := p.Folder()
+		check.That(t, (err == nil) == (c.want != "") && folder == c.want, "%s: %s, %v", name, folder, err)
+	}
+}
+
 // A number that passes to another process does not lead there.
 func TestEndedProcessStaysEnded(t *testing.T) {
 	cmd := exec.Command("sleep", "1000")

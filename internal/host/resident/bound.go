@@ -12,6 +12,9 @@ import (
 // itself counts the data alone, and a host may send a frame for each byte.
 const frameCost = 96
 
+// slotCost is the part of it that smux keeps until nothing of the stream waits.
+const slotCost = 64
+
 // bound bounds the memory of the data that waits for readers of a connection of smux. It takes no
 // more from the connection before some has been read. It is safe for concurrent use, with one
 // reader.
@@ -33,6 +36,7 @@ type bound struct {
 // waiting is the data of a stream that waits.
 type waiting struct {
 	lengths []uint16 // of its frames
+	slots   int      // most frames that have waited since none did
 	taken   int      // bytes of the first frame that have been read
 }
 
@@ -67,17 +71,22 @@ func (b *bound) Read(p []byte) (n int, err error) {
 func (b *bound) admit(id uint32, length uint16) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for b.bytes > 0 && b.bytes+costOf(length) > b.most && !b.closed {
+	for b.bytes > 0 && b.bytes+costOf(length)+slotCost > b.most && !b.closed {
 		b.changed.Wait()
 	}
 	if w := b.streams[id]; w != nil {
 		w.lengths = append(w.lengths, length)
 		b.bytes += costOf(length)
+		if len(w.lengths) > w.slots {
+			w.slots++
+			b.bytes += slotCost
+		}
 	}
 }
 
-// costOf returns the memory of a frame with so much data, for which smux takes a power of two.
-func costOf(length uint16) int { return frameCost + 1<<bits.Len16(length-1) }
+// costOf returns the memory of a frame with so much data, for which smux takes a power of two,
+// beside its slot.
+func costOf(length uint16) int { return frameCost - slotCost + 1<<bits.Len16(length-1) }
 
 // open counts the data of a stream from now on.
 func (b *bound) open(id uint32) {
@@ -101,6 +110,12 @@ func (b *bound) read(id uint32, n int) {
 		w.lengths = w.lengths[1:]
 		b.changed.Signal()
 	}
+	if len(w.lengths) == 0 {
+		b.bytes -= w.slots * slotCost
+		w.slots = 0
+		w.lengths = nil
+		b.changed.Signal()
+	}
 }
 
 // drop records that nothing of a stream waits any more.
@@ -111,6 +126,7 @@ func (b *bound) drop(id uint32) {
 		for _, length := range w.lengths {
 			b.bytes -= costOf(length)
 		}
+		b.bytes -= w.slots * slotCost
 		delete(b.streams, id)
 		b.changed.Signal()
 	}

@@ -44,26 +44,54 @@ func NewClient(conn io.ReadWriteCloser) (*Client, error) {
 // Alive reports whether it can start agents.
 func (c *Client) Alive() bool { return !c.mux.IsClosed() }
 
-// Open returns a stream of package frames to a new agent. The caller closes it.
-func (c *Client) Open() (net.Conn, error) {
+// Open returns a stream of package frames to a new agent. The caller closes it. It returns when ctx
+// ends, even if the host does not answer: smux waits 30 s.
+func (c *Client) Open(ctx context.Context) (net.Conn, error) {
+	type result struct {
+		stream net.Conn
+		err    error
+	}
+	opened := make(chan result)
+	go func() {
+		stream, err := c.open(ctx)
+		select {
+		case opened <- result{stream, err}:
+		case <-ctx.Done():
+			if err == nil {
+				stream.Close()
+			}
+		}
+	}()
+	select {
+	case r := <-opened:
+		return r.stream, r.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+func (c *Client) open(ctx context.Context) (net.Conn, error) {
 	c.opening.Lock()
 	defer c.opening.Unlock()
+	if ctx.Err() != nil { // while it waited for others
+		return nil, context.Cause(ctx)
+	}
 	c.last += 2 // as smux numbers them: data may come before OpenStream has returned
 	id := c.last
 	c.bound.open(id)
 	stream, err := c.mux.OpenStream()
 	if err != nil {
 		c.bound.drop(id)
-		return nil, err
+		return nil, errLost
 	}
 	return boundStream{stream, id, c.bound}, nil
 }
 
 // Preload starts a warm interpreter for the agents to come. printed is what its modules print.
 func (c *Client) Preload(ctx context.Context, p Preload) (printed string, err error) {
-	stream, err := c.Open()
+	stream, err := c.Open(ctx)
 	if err != nil {
-		return "", errLost
+		return "", err
 	}
 	defer stream.Close()
 	stop := context.AfterFunc(ctx, func() { stream.Close() })
@@ -93,9 +121,12 @@ func (c *Client) Close() {
 // Run runs the guard of an agent with a nonce until it has ended, or ctx. An exit status other than
 // 0 is an error with an ExitCode() int method.
 func (c *Client) Run(ctx context.Context, nonce string, stdin io.Reader, stdout, stderr io.Writer) error {
-	stream, err := c.Open()
-	if err != nil {
-		return &StatusError{noResident, errLost}
+	stream, err := c.Open(ctx)
+	switch {
+	case errors.Is(err, errLost):
+		return &StatusError{noResident, err}
+	case err != nil:
+		return err
 	}
 	defer stream.Close()
 	ctx, cancel := context.WithCancelCause(ctx)

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/check"
@@ -123,7 +124,45 @@ func (s *stuck) Close() error {
 func TestEndOfAStreamAwaitsNoHost(t *testing.T) {
 	c := must.Get(NewClient(&stuck{closed: make(chan struct{})}))(t)
 	defer c.Close()
-	stream := must.Get(c.Open())(t)
+	stream := must.Get(c.Open(t.Context()))(t)
 	check.OK(t, stream.Close(), "as of a stream whose end could not be sent in time")
 	check.Error(stream.Read(make([]byte, 1))).Is(t, io.ErrClosedPipe)
+}
+
+// Open returns when its context ends, whether the host answers or not.
+func TestBeginOfAStreamAwaitsNoHost(t *testing.T) {
+	conn := &stuck{closed: make(chan struct{})}
+	c := must.Get(NewClient(conn))(t)
+	defer c.Close()
+	must.Get(c.Open(t.Context()))(t)
+	for range 3 {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(10*time.Millisecond, func() { cancel(errAbandoned) })
+		check.Error(nil, c.Run(ctx, "n", nil, nil, nil)).Is(t, errAbandoned)
+	}
+	check.That(t, c.Alive(), "the connection is closed")
+}
+
+var errAbandoned = errors.New("abandoned")
+
+// The slots that smux keeps for a stream count until no frame of the stream waits.
+func TestSlotsOfAStreamCount(t *testing.T) {
+	const frames = 1000
+	b := newBound(nil, 1<<20)
+	for id := range uint32(3) {
+		b.open(id)
+		for range frames {
+			b.admit(id, 1)
+		}
+		check.Equal(t, b.bytes, int(id)*(frames*slotCost+costOf(1))+frames*(costOf(1)+slotCost), "all wait")
+		b.read(id, frames-1)
+		check.Equal(t, b.bytes, int(id+1)*(frames*slotCost+costOf(1)), "one waits")
+		b.admit(id, 1)
+		b.read(id, 1)
+	}
+	b.read(0, 1)
+	check.Equal(t, b.bytes, 2*(frames*slotCost+costOf(1)), "nothing of a stream waits")
+	b.drop(1)
+	b.drop(2)
+	check.Equal(t, b.bytes, 0, "no stream is left")
 }

@@ -348,3 +348,29 @@ func TestInventoryOfTheHost(t *testing.T) {
 	left, err := os.ReadDir(tmp)
 	check.That(t, err == nil && len(left) == 0, "left on disk: %v, %v", left, err)
 }
+
+// An nvidia-smi in PATH that another user can change is not run, and gorun says so. It is looked
+// for when it is asked.
+func TestGPUsAreNotAskedOfProgramsOfOthers(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "nvidia-smi")
+	must.OK(t, os.WriteFile(program, []byte("#!/bin/sh\nexit 3\n"), 0o700))
+	from := gpuSources(fstest.MapFS{"dev/nvidiactl": &fstest.MapFile{}})
+	from.Helper = ""
+	said := func() string {
+		inv, err := gpu.Details(t.Context(), from)
+		return strings.Join(inv.Warnings, "") + fmt.Sprint(err)
+	}
+	t.Setenv("PATH", filepath.Dir(program))
+	for mode, want := range map[os.FileMode]string{
+		0o755: "list GPUs with " + program + ": exit status 3",
+		0o777: "list GPUs with nvidia-smi: not safe, others can change " + filepath.Dir(program),
+	} {
+		must.OK(t, os.Chmod(filepath.Dir(program), mode))
+		text := said()
+		check.That(t, strings.HasPrefix(text, want), "%o: %q, want %q", mode, text, want)
+	}
+	t.Chdir(filepath.Dir(program))
+	must.OK(t, os.Chmod(".", 0o755))
+	t.Setenv("PATH", ".:")
+	check.Equal(t, said(), "<nil>", "in the current folder")
+}

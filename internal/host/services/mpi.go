@@ -5,15 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorun/gorun/internal/files/trust"
 	"github.com/gorun/gorun/internal/mpi/pmi"
 	"github.com/gorun/gorun/internal/mpi/pmix"
 	"github.com/gorun/gorun/internal/net/admit"
@@ -318,13 +321,24 @@ func (m *mpi) close() {
 // removeSegments removes the shared memory that the ranks of a world have left, all of which have
 // ended. A rank that has become another user may have named a third user's.
 func removeSegments(h *pmi.Host) {
-	for _, pattern := range h.Segments() {
-		left, _ := filepath.Glob(pattern) // the pattern is valid
-		for _, file := range left {
-			var found unix.Stat_t
-			if unix.Lstat(file, &found) == nil && found.Uid == uint32(os.Geteuid()) {
-				_ = os.Remove(file) // another rank's agent may have done so
-			}
+	patterns := h.Segments()
+	if len(patterns) == 0 {
+		return
+	}
+	for name := range trust.Names(pmi.SegmentFolder, math.MaxInt) {
+		file := filepath.Join(pmi.SegmentFolder, name)
+		left := slices.ContainsFunc(patterns, func(pattern string) bool {
+			is, _ := filepath.Match(pattern, file) // the pattern is valid
+			return is
+		})
+		if left && ownFile(file) {
+			_ = os.Remove(file) // another rank's agent may have done so
 		}
 	}
+}
+
+// ownFile reports whether a file in a folder that users share is this user's.
+func ownFile(file string) bool {
+	info, err := trust.Lstat(file)
+	return err == nil && info.Sys().(*syscall.Stat_t).Uid == uint32(os.Geteuid())
 }

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"github.com/gorun/gorun/internal/files/trust"
 	"github.com/gorun/gorun/internal/host/contain"
@@ -46,7 +48,7 @@ func (s *Services) openMPI(o Options) (err error) {
 	s.pmix, err = pmix.Open(pmix.Options{
 		Program: program,
 		Library: o.MPI.Library,
-		Env:     o.MPI.Env,
+		Env:     trust.Environ(o.MPI.Env),
 		Start:   o.Start,
 		Store:   s.relay,
 		Aborted: s.mpi.aborted,
@@ -154,8 +156,11 @@ func RemoveFolder(guard contain.Guard) {
 		if trust.Check(parent) != nil {
 			continue
 		}
-		left, _ := filepath.Glob(filepath.Join(parent, folderPrefix(guard)+"*")) // the pattern is valid
-		for _, folder := range left {
+		for name := range trust.Names(parent, math.MaxInt) {
+			if !strings.HasPrefix(name, folderPrefix(guard)) {
+				continue
+			}
+			folder := filepath.Join(parent, name)
 			if own, err := trust.OpenDir(folder, false); err == nil {
 				own.Close()
 				_ = os.RemoveAll(folder)

@@ -104,7 +104,8 @@ class Imports:
         if os.stat(HERE + "../exe") != os.stat(sys.executable):
             raise Unfit("%s there is a script that starts %s: put the folder of the interpreter first in PATH"
                         % (sys.executable, os.readlink("/proc/self/exe")))
-        if any(not os.path.isabs(entry) for entry in sys.path):
+        folders = os.environ.get("PYTHONPATH")  # those in sys.path are absolute by now
+        if folders and not all(os.path.isabs(folder) for folder in folders.split(os.pathsep)):
             raise Unfit("a path in PYTHONPATH is relative")
         self.environ = dict(os.environb)
         recorder = Recorder(self.environ)

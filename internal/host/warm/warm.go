@@ -27,6 +27,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorun/gorun/internal/files/trust"
 	"github.com/gorun/gorun/internal/host/contain"
 	"github.com/gorun/gorun/internal/host/topology"
 )
@@ -59,6 +60,11 @@ type Interpreter struct {
 // must be a subreaper, and closes the interpreter. A [*Refusal] says why the modules cannot be
 // kept.
 func Start(ctx context.Context, opts Options) (i *Interpreter, printed string, err error) {
+	for n, kv := range trust.Environ(opts.Env) {
+		if name, _, _ := strings.Cut(kv, "="); kv != opts.Env[n] {
+			return nil, "", &Refusal{fmt.Sprintf("a path in %s is relative", name)}
+		}
+	}
 	ours, theirs, err := pair()
 	if err != nil {
 		return nil, "", err

@@ -29,11 +29,11 @@ func Mapping(nodeOf []int) string {
 	text := "(vector"
 	for _, b := range blocks {
 		text += fmt.Sprintf(",(%d,%d,%d)", b.first, b.nodes, b.count)
+		if len(text) >= mostMapping { // a world may have very many blocks
+			return ""
+		}
 	}
-	if text += ")"; len(text) > mostMapping {
-		return ""
-	}
-	return text
+	return text + ")"
 }
 
 // mostMapping is the longest mapping that fits into a client's line.

@@ -9,6 +9,9 @@ import (
 	"unicode"
 )
 
+// SegmentFolder has the files in which ranks share memory.
+const SegmentFolder = "/dev/shm"
+
 // publishedKey begins the keys under which the first rank of a host tells the others the name of
 // their shared memory in MPICH 4, which encodes values in hexadecimal.
 const publishedKey = "-bcast-"
@@ -21,7 +24,7 @@ func publishedSegment(key, value string) string {
 	}
 	text, err := hex.DecodeString(value)
 	name := strings.TrimRight(string(text), "\x00")
-	random, is := strings.CutPrefix(name, "/dev/shm/mpich_shar_tmp") // name from mkstemp
+	random, is := strings.CutPrefix(name, SegmentFolder+"/mpich_shar_tmp") // name from mkstemp
 	if err != nil || !is || len(random) != 6 || strings.ContainsFunc(random, func(c rune) bool {
 		return c > unicode.MaxASCII || !unicode.IsLetter(c) && !unicode.IsDigit(c)
 	}) {
@@ -41,7 +44,7 @@ func (h *Host) Segments() []string {
 	}
 	hash := fnv.New32a() // MPICH 5 derives the name from the key-value space's
 	hash.Write([]byte(h.Name))
-	return append([]string{path.Join("/dev/shm", fmt.Sprintf("mpich_shm_%x_*", hash.Sum32()))}, h.segments...)
+	return append([]string{path.Join(SegmentFolder, fmt.Sprintf("mpich_shm_%x_*", hash.Sum32()))}, h.segments...)
 }
 
 // maxSegments bounds the segments that ranks may publish.

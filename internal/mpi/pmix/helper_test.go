@@ -45,10 +45,9 @@ func builtClient(t *testing.T) string {
 	return client
 }
 
-// begin describes a job of one rank, and returns the rank's variables.
-func (s *sanitized) begin() []string {
+// begin describes a job of one rank here, and returns the rank's variables.
+func (s *sanitized) begin(layout *Layout) []string {
 	s.t.Helper()
-	layout := layoutOf(s.t, 1)
 	must.OK(s.t, layout.frame(layout.byHost()).send(s))
 	context := s.next(environment)
 	context.number()
@@ -163,6 +162,38 @@ func TestHelperTakesNoBrokenMessage(t *testing.T) {
 	}
 }
 
+// A rank may send NULL in place of a text or of bytes.
+func TestHelperTakesRanksTextsThatAreNone(t *testing.T) {
+	program := builtHelper(t)
+	client := builtClient(t)
+	s := startSanitized(t, program)
+	layout := layoutOf(t, 2)
+	layout.Hosts = []string{"a", "b"}
+	layout.HostOf[1] = 1
+	rank := exec.CommandContext(t.Context(), client, "nothing")
+	rank.Env = append(os.Environ(), s.begin(layout)...)
+	rank.Stderr = os.Stderr
+	must.OK(t, rank.Start())
+	asked := map[kind]int{}
+	for asked[left] == 0 {
+		m, err := receive(s)
+		if err != nil {
+			t.Fatalf("the helper: %v; %s", err, s.end())
+		}
+		asked[m.kind]++
+		if slices.Contains([]kind{publish, fetch, spawn, abort, fence}, m.kind) {
+			f := newFrame(answer)
+			f.number(m.number())
+			f.number(1)
+			f.texts("")
+			must.OK(t, f.send(s))
+		}
+	}
+	check.OK(t, rank.Wait())
+	check.That(t, asked[fetch] == 1 && asked[spawn] == 2 && asked[abort] == 1, "the rank has asked %v", asked)
+	check.Equal(t, s.end(), "")
+}
+
 // valueOf is a published value as names.c writes it.
 func valueOf(kind int, value string) string {
 	var f frame
@@ -181,7 +212,7 @@ func TestHelperUnpacksPlainValuesOnly(t *testing.T) {
 	program := builtHelper(t)
 	client := builtClient(t)
 	s := startSanitized(t, program)
-	env := s.begin()
+	env := s.begin(layoutOf(t, 1))
 
 	const questions = 2000
 	for id := range questions {
@@ -226,7 +257,7 @@ func TestHelperUnpacksPlainValuesOnly(t *testing.T) {
 func TestQuestionsTakeNoMemory(t *testing.T) {
 	s := startSanitized(t, plainHelper(t)) // a sanitizer keeps what was freed
 	rank := exec.CommandContext(t.Context(), builtClient(t), "commit")
-	rank.Env = append(os.Environ(), s.begin()...)
+	rank.Env = append(os.Environ(), s.begin(layoutOf(t, 1))...)
 	stay := must.Get(rank.StdinPipe())(t)
 	must.OK(t, rank.Start())
 	s.next(entered)

@@ -212,7 +212,7 @@ func TestResidentEndsWithItsKeeper(t *testing.T) {
 
 // converse runs an agent with a standard input, and calls begun when it has begun.
 func converse(r *Resident, nonce, input string, begun ...func()) (end resident.End, stdout, stderr string, err error) {
-	stream, err := r.open()
+	stream, err := r.open(context.Background())
 	if err != nil {
 		return end, "", "", err
 	}
@@ -270,7 +270,7 @@ func TestHostileHostBreaksOnlyItsResident(t *testing.T) {
 			return err
 		})
 		r := reside(t, flood)
-		stream := must.Get(r.open())(t)
+		stream := must.Get(r.open(t.Context()))(t)
 		goal := bound/(128+size)*(8+size) - 1<<20 // bytes of frames that fit at least
 		last := -1
 		must.Until(t, "the end of what is taken", func() bool {

@@ -246,7 +246,7 @@ func (k *Keeper) agent(w http.ResponseWriter, r *http.Request, h *host, want Req
 		http.Error(w, "the host has no resident agent", http.StatusConflict)
 		return
 	}
-	stream, err := res.open()
+	stream, err := res.open(r.Context())
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusConflict)
 		return

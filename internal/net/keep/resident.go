@@ -70,7 +70,7 @@ func (r *Resident) Preload(ctx context.Context, modules []string, job wire.Job) 
 }
 
 // open returns a stream of package frames to a new agent. The caller closes it.
-func (r *Resident) open() (net.Conn, error) { return r.client.Open() }
+func (r *Resident) open(ctx context.Context) (net.Conn, error) { return r.client.Open(ctx) }
 
 // Close ends the resident agent and the agents that it has started.
 func (r *Resident) Close() {

@@ -227,7 +227,8 @@ func (p Place) ended(state *os.File, all []Found, ids []string, wanted bool) ([]
 			all = append(all, Found{Job: job})
 		}
 	}
-	for _, job := range p.detached(state) {
+	detached := p.detached(state)
+	for _, job := range detached {
 		if slices.Contains(ids, job.ID) {
 			continue
 		}
@@ -241,7 +242,7 @@ func (p Place) ended(state *os.File, all []Found, ids []string, wanted bool) ([]
 			all = append(all, Found{Job: job})
 		}
 	}
-	prune(state, runningIDs(all), time.Now())
+	prune(state, detached, runningIDs(all), time.Now())
 	return all, nil
 }
 

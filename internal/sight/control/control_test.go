@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
@@ -227,6 +228,26 @@ func TestHistoryIsBounded(t *testing.T) {
 	check.That(t, len(jobs) == 0 && err == nil, "%d jobs after %v, %v", len(jobs), keepTime, err)
 }
 
+// Where others can change the folder above that of jobs, they can put another one of this user in
+// its place. What gorun has not made there stays, whatever its name and age.
+func TestOnlyFoldersOfJobsAreRemoved(t *testing.T) {
+	p := placeIn(t.TempDir())
+	long := time.Now().Add(-2 * keepTime)
+	for id, description := range map[string]string{"r2d2": "{}", "c3p4": `{"id": "c3p4"}`} {
+		dir := filepath.Join(p.State, id)
+		must.OK(t, os.MkdirAll(dir, 0o700))
+		file := filepath.Join(dir, jobFile)
+		must.OK(t, os.WriteFile(file, []byte(description), 0o600))
+		must.OK(t, os.Chtimes(file, long, long))
+		must.OK(t, os.Chtimes(dir, long, long))
+	}
+	must.Get(p.List(t.Context(), true))(t)
+	_, err := os.Stat(filepath.Join(p.State, "r2d2"))
+	check.OK(t, err, "what is no folder of a job's")
+	_, err = os.Stat(filepath.Join(p.State, "c3p4"))
+	check.Error(nil, err).Is(t, fs.ErrNotExist)
+}
+
 func TestOldLogsAreRemoved(t *testing.T) {
 	p := placeIn(t.TempDir())
 	s := open(t, Options{Place: p, Job: Job{Detached: true}, Failed: func(error) {}})
@@ -234,16 +255,16 @@ func TestOldLogsAreRemoved(t *testing.T) {
 	dir := s.Job().Log
 	state := must.Get(p.state())(t)
 	defer state.Close()
-	prune(state, []string{s.ID()}, time.Now().Add(2*keepTime))
+	prune(state, p.detached(state), []string{s.ID()}, time.Now().Add(2*keepTime))
 	_, err := os.Stat(dir)
 	must.OK(t, err, "the log of a running job was removed")
-	prune(state, nil, time.Now())
+	prune(state, p.detached(state), nil, time.Now())
 	_, err = os.Stat(dir)
 	must.OK(t, err, "a fresh log was removed")
 	if err := s.Close(); err != nil { // so that it no longer writes the log
 		t.Fatal(err)
 	}
-	prune(state, nil, time.Now().Add(2*keepTime))
+	prune(state, p.detached(state), nil, time.Now().Add(2*keepTime))
 	check.Error(os.Stat(dir)).Is(t, os.ErrNotExist, "an old log is left")
 }
 
@@ -270,7 +291,7 @@ func TestFoldersThatTakeThePlaceAreLeftAlone(t *testing.T) {
 		strings.HasPrefix(written[1], p.State+"-aside/"), "written %q, %v", written, err)
 	jobs := p.detached(state)
 	check.That(t, len(jobs) == 1 && jobs[0].ID == s.ID(), "listed %+v", jobs)
-	prune(state, nil, time.Now().Add(2*keepTime))
+	prune(state, p.detached(state), nil, time.Now().Add(2*keepTime))
 	_, err = os.Stat(kept)
 	check.OK(t, err, "removed")
 	log := filepath.Join(theirs, "i386")

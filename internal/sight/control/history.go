@@ -147,17 +147,18 @@ func (p Place) detached(dir *os.File) (jobs []Job) {
 	return jobs
 }
 
-// prune removes the folders of jobs that ended long ago. running are those that have not ended.
-func prune(dir *os.File, running []string, now time.Time) {
-	folders, _ := os.ReadDir(entry(dir, ".")) // none: nothing to remove
-	for _, folder := range folders {
-		path := entry(dir, folder.Name())
+// prune removes the folders of detached jobs that ended long ago. running are those that have not
+// ended. A folder without the description of its job is not gorun's: another user may have put
+// another folder of this one in the place of dir.
+func prune(dir *os.File, detached []Job, running []string, now time.Time) {
+	for _, job := range detached {
+		path := entry(dir, job.ID)
 		files, err := os.ReadDir(path)
-		if !isID(folder.Name()) || err != nil || slices.Contains(running, folder.Name()) {
+		if !isID(job.ID) || err != nil || slices.Contains(running, job.ID) {
 			continue
 		}
 		var last time.Time
-		for _, entry := range append(files, folder) {
+		for _, entry := range files {
 			if info, err := entry.Info(); err == nil && info.ModTime().After(last) {
 				last = info.ModTime()
 			}

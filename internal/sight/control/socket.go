@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 
@@ -93,14 +94,25 @@ func (p Place) listenIn(dir *os.File, kind string) (*socket, error) {
 
 // taken reports whether a job in either folder has the id.
 func (p Place) taken(id string) bool {
-	for _, dir := range p.folders() {
-		for _, name := range []string{p.socketName(id), id} {
-			if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
-				return true
-			}
+	for _, path := range p.folders() {
+		if has(path, p.socketName(id), id) {
+			return true
 		}
 	}
 	return false
+}
+
+// has reports whether a folder of this user's, which nobody else shows, has one of the names.
+func has(path string, names ...string) bool {
+	dir, err := trust.OpenDir(path, false)
+	if err != nil {
+		return false
+	}
+	defer dir.Close()
+	return slices.ContainsFunc(names, func(name string) bool {
+		_, err := os.Lstat(entry(dir, name))
+		return err == nil
+	})
 }
 
 // Accept returns the next connection of this user or root. It closes those of others.

@@ -57,3 +57,29 @@ func TestSourcesBelowAFolderOfOthersAreBuiltAlone(t *testing.T) {
 		})
 	}
 }
+
+// Nor does a repository of a folder above say which version they are.
+func TestSourcesBelowARepositoryOfOthersHaveNoVersionOfIt(t *testing.T) {
+	lab.Need(t, "make", "git", "python3")
+	own := func(name string) string { return string(must.Get(os.ReadFile(filepath.Join(root, name)))(t)) }
+	dir := testfiles.Make(t, map[string]string{
+		"unpacked/Makefile":               own("Makefile"),
+		"unpacked/ring/python/version.py": own("ring/python/version.py"),
+	})
+	described := func(dir string) string {
+		cmd := exec.CommandContext(t.Context(), "make", "-s", "-f", filepath.Join(dir, "Makefile"), "-C", dir,
+			"--eval", "described:; @git describe --tags 2>&1 || echo none", "described")
+		out, _ := cmd.CombinedOutput()
+		python := exec.CommandContext(t.Context(), "python3", "-Bc", "import version; print(version.version())")
+		python.Dir = filepath.Join(dir, "ring/python")
+		return string(out) + string(must.Run(t, python))
+	}
+	for _, words := range [][]string{{"init", "-q"}, {"-c", "user.name=a", "-c", "user.email=a@a", "commit", "-q",
+		"--allow-empty", "-m", "a"}, {"tag", "v9.9.9"}} {
+		must.Run(t, exec.CommandContext(t.Context(), "git", append([]string{"-C", dir}, words...)...))
+	}
+	check.That(t, strings.HasSuffix(described(filepath.Join(dir, "unpacked")), "none\n0.0.0.dev0+gunknown\n"),
+		"its version is %q", described(filepath.Join(dir, "unpacked")))
+	must.OK(t, os.Rename(filepath.Join(dir, ".git"), filepath.Join(dir, "unpacked", ".git")))
+	check.Equal(t, described(filepath.Join(dir, "unpacked")), "v9.9.9\n9.9.9\n", "the version by its own repository")
+}

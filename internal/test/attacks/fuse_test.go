@@ -18,7 +18,9 @@ import (
 
 // disguises are names of file systems that read like other parts of a line of mountinfo, or cannot
 // be read. fusermount takes any name.
-func disguises() []string { return []string{"evil", "-", "x\vuser_id=0", "user_id=0\rx", "\xff"} }
+func disguises() []string {
+	return []string{"evil", "-", ",user_id=0,", "x\vuser_id=0", "user_id=0\rx", "\xff"}
+}
 
 // mirage shows the files below a folder at a mount point on f1 as the victim's, by a process of the
 // attacker. Every owner and mode that a program asks for is the attacker's choice then.
@@ -110,13 +112,19 @@ func stageBesideMirage(t *testing.T, name string) {
 
 // Neither is one that only has its place in the victim's directory, mounted on the file.
 func TestFileOfAnotherUsersFileSystemIsNotGorun(t *testing.T) {
+	for _, name := range disguises() {
+		t.Run(strconv.Quote(name), func(t *testing.T) { startMirage(t, name) })
+	}
+}
+
+func startMirage(t *testing.T, name string) {
 	c := lab.MustNamespacesAs(t, victim, lab.Specs(1)...)
 	s := newCommons(t, c.Dir)
 	gorun := filepath.Join(userHome(t, c), "bin/gorun")
 	folder := installed(t, c)
 	evilGorun(s, folder)
 	asOn(t, c, victim, `mkdir -p "${1%/*}" && : >"$1"`, gorun)
-	mountMirage(t, c, filepath.Join(c.Dir, "theirs", folder, "gorun"), gorun, "evil")
+	mountMirage(t, c, filepath.Join(c.Dir, "theirs", folder, "gorun"), gorun, name)
 	// else nothing is shown
 	asOn(t, c, victim, `"$1" && grep -x 65534 $2 && : >$2`, gorun, filepath.Join(c.Dir, "wins"))
 	command.StartPath(t, c, gorun, nil, "--wdir", "/", "-H", "f1", "true").Want(0) // from the cache
@@ -158,7 +166,7 @@ func TestMountDuringTheChecksIsNotRun(t *testing.T) {
 		s.as(0, fmt.Sprintf(`cd %s && rm -f strike && : >calls && echo %d >when && chmod 666 calls`, tools, when))
 		asOn(t, c, attacker, `mkdir -m 755 /var/tmp/gorun-65534`)
 		serveMirage(t, c, `until [ -e `+tools+`/strike ]; do sleep .01; done; exec "$@"`,
-			filepath.Join(c.Dir, "theirs"), "/var/tmp/gorun-65534", "evil")
+			filepath.Join(c.Dir, "theirs"), "/var/tmp/gorun-65534", ",user_id=0,")
 		r := command.StartPath(t, c, filepath.Join(home, "bin/gorun"), nil, "--wdir", "/", "-H", "f1", "true")
 		if code := r.Wait(); code != 125 || !strings.Contains(r.Err.String(),
 			"not safe, others can change /var/tmp/gorun-65534 (") {
@@ -360,4 +368,42 @@ func TestDumpOfAnotherUsersFileSystemIsNotRead(t *testing.T) {
 	said.Wait()
 	check.That(t, strings.Contains(said.Out.String(), "not safe, others can change "+mount+
 		"/dump0 (a file system of user 65533)"), "gorun stacks says\n%s%s", &said.Out, &said.Err)
+}
+
+// A process of another user that answers nothing holds nobody up where gorun itself looks for a
+// folder: in /var/tmp for gorun and for a Python environment, and in XDG_RUNTIME_DIR for gorun and
+// for jobs.
+func TestSilentFileSystemsOfAnotherUserAreNotAwaited(t *testing.T) {
+	hosts := lab.Specs(1)
+	hosts[0].Options = []string{"SetEnv XDG_RUNTIME_DIR=/dev/shm"}
+	c := lab.MustNamespacesAs(t, victim, hosts...)
+	newCommons(t, c.Dir)
+	asOn(t, c, 0, "mount -t tmpfs -o mode=1777 tmpfs /var/tmp")
+	places := []string{"/var/tmp/gorun-65534", "/dev/shm/gorun"}
+	runtime := filepath.Join(c.Dir, "open/gorun")
+	asOn(t, c, attacker, `mkdir "$1"`, runtime)
+	mountMirage(t, c, filepath.Join(c.Dir, "theirs"), runtime, "silent")
+	installed(t, c)
+	home := userHome(t, c)
+	env := filepath.Join(home, "env")
+	must.Run(t, c.Command(t.Context(), "sh", "-c",
+		`mkdir -p "$0/bin" && : >"$0/pyvenv.cfg" && ln -s /bin/true "$0/bin/python"`, env))
+	gorun := filepath.Join(home, "bin/gorun")
+	start := func() {
+		asOn(t, c, victim, `rm -rf "$1/.cache"`, home)
+		command.StartPath(t, c, gorun, nil, "--wdir", "/", "-H", "f1", "true").Want(0)
+		command.StartPath(t, c, gorun, nil, "--wdir", "/", "-H", "f1", "--stage-env", env, "true").Want(0)
+	}
+	for _, place := range places { // a link, which fs.protected_symlinks may forbid to follow, and a folder
+		asOn(t, c, attacker, `ln -s "$1" "$2"`, runtime, place)
+		start()
+		asOn(t, c, attacker, `rm "$1" && mkdir "$1"`, place)
+		mountMirage(t, c, filepath.Join(c.Dir, "theirs"), place, "silent")
+		start()
+	}
+	for _, words := range []string{"ps", "-np 1 true"} {
+		out, err := onAs(t, c, "f1", victim, `exec env HOME=/proc XDG_RUNTIME_DIR="$@"`, append([]string{
+			filepath.Dir(runtime), command.Binary("gorun")}, strings.Fields(words)...)...).CombinedOutput()
+		check.OK(t, err, words, string(out))
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gorun/gorun/internal/files/trust"
 	"github.com/gorun/gorun/internal/rankenv"
 	"github.com/gorun/gorun/internal/usage"
 )
@@ -45,7 +46,7 @@ func srunEnv(environ []string, home func() string) []string {
 	if dir := home(); !hasHome && dir != "" {
 		env = append(env, "HOME="+dir)
 	}
-	return env
+	return trust.Environ(env) // steps start in /
 }
 
 // tokenName has a token by which its holder submits jobs of the user. srun needs none: it reaches

@@ -99,7 +99,7 @@ func TestParseGPUs(t *testing.T) {
 
 func TestSrunEnvironment(t *testing.T) {
 	given := []string{"PATH=/bin", "LC_ALL=C", "SLURM_JOB_ID=7", "SLURM_CONF=/c", "SLURM_WORKING_CLUSTER=x",
-		"SLURM_GPUS_PER_NODE=2", "SLURM_JOB_NODELIST=n1"}
+		"SLURM_GPUS_PER_NODE=2", "SLURM_JOB_NODELIST=n1", "LD_LIBRARY_PATH=/lib:"}
 	dropped := []string{"SECRET=1", "SSH_CONNECTION=x", "SLURM_LABELIO=1", "SLURM_EXPORT_ENV=NONE", "SLURM_NTASKS=4",
 		"SLURM_NTASKS_PER_NODE=2", "SLURM_CPU_BIND=x",
 		"SLURM_CPU_BIND_TYPE=x", "SLURM_STEP_ID=0", "SLURM_STEPID=0", "SRUN_CPUS_PER_TASK=3", "SLURM_GPUS=8",
@@ -112,6 +112,9 @@ func TestSrunEnvironment(t *testing.T) {
 	}); !slices.Equal(got, []string{rankenv.SlurmStep + "=1", "HOME=/h"}) {
 		t.Errorf("got %q", got)
 	}
+	// Steps start in /, where others have made this folder below /tmp.
+	got = srunEnv([]string{"HOME=/h", "LD_LIBRARY_PATH=/lib:tmp/lib"}, homeDir)
+	check.That(t, slices.Contains(got, "LD_LIBRARY_PATH=/lib"), "got %q", got)
 }
 
 func TestStepRefused(t *testing.T) {

@@ -182,14 +182,14 @@ func (st *step) run(ctx context.Context, overlap string) {
 }
 
 // args returns srun's arguments. A node that fails, or whose process ends, does not end those of
-// others.
+// others. Labels tell the lines of nodes from those of srun itself.
 func (st *step) args(overlap string) []string {
 	count := strconv.Itoa(len(st.Nodes))
 	args := []string{"--job-name=gorun", "--nodes=" + count, "--ntasks=" + count, "--ntasks-per-node=1", "--nodelist=" +
 		strings.Join(st.Nodes, ","),
 		"--mpi=none", "--cpu-bind=none", "--mem-bind=none", "--export=ALL", "--kill-on-bad-exit=0", "--no-kill",
 		"--wait=0",
-		"--unbuffered", "--input=all", "--chdir=/", overlap}
+		"--label", "--unbuffered", "--input=all", "--chdir=/", overlap}
 	return append(args, st.Argv()...)
 }
 
@@ -314,7 +314,7 @@ type reports struct {
 }
 
 // ended reads srun's report of failed tasks, as in "srun: error: n[1-2]: tasks 0-1: Exited with
-// exit code 127". Any node can print millions of lines there.
+// exit code 127". A node can print millions of lines, but none that begins so: they are labelled.
 func ended(line string) (nodes, text string, is bool) {
 	line, is = strings.CutPrefix(line, "srun: error: ")
 	nodes, line, _ = strings.Cut(line, ": ")
@@ -338,6 +338,14 @@ func (r *reports) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// unlabelled returns a line of a task without its number.
+func unlabelled(line string) string {
+	if label, text, found := strings.Cut(line, ": "); found && strings.Trim(label, " 0123456789") == "" {
+		return text
+	}
+	return line
+}
+
 func (r *reports) flush() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -348,7 +356,7 @@ func (r *reports) flush() {
 func (r *reports) read(line string) {
 	from, text, is := ended(line)
 	if !is {
-		if strings.TrimSpace(line) != "" && line+"\n" != noBinding {
+		if line = unlabelled(line); strings.TrimSpace(line) != "" && line+"\n" != noBinding {
 			r.text = line[:min(len(line), firstWordsSize)]
 		}
 		return

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -58,7 +59,7 @@ func TestOneStepForWhichNodes(t *testing.T) {
 func TestReportsOfSrun(t *testing.T) {
 	var got []string
 	r := &reports{missing: func(nodes []string, text string) { got = append(got, strings.Join(nodes, " ")+": "+text) }}
-	for _, piece := range []string{noBinding, "slurmstepd: error: execve(): /x/gorun: No such",
+	for _, piece := range []string{noBinding, "  1: slurmstepd: error: execve(): /x/gorun: No such",
 		" file\nsrun: error: n[1-2]: tasks 0-1: Exited with exit code 127\nsrun: err",
 		"or: n3: task 2: Killed\nsrun: error: n9: bad\n", strings.Repeat("x", 3*firstWordsSize)} {
 		if n, err := r.Write([]byte(piece)); n != len(piece) || err != nil {
@@ -70,6 +71,38 @@ func TestReportsOfSrun(t *testing.T) {
 	check.That(t, slices.Equal(got, want), "got %q, want %q", got, want)
 	check.That(t, len(r.line) <= firstWordsSize, "%d bytes are kept", len(r.line))
 	r.flush()
+}
+
+// A line that a node prints does not count as a report of srun: it marks no other node as failed,
+// and its list of nodes is not expanded.
+func TestNodesReportNothingForSrun(t *testing.T) {
+	s := lab.MustSlurm(t, 2)
+	st := newStep(New(Job{ID: "1", Nodes: map[string]int{"n1": 0, "n2": 0}}, "srun", nil), Together{
+		Nodes: s.Nodes,
+		Build: "b",
+		Argv: func() []string {
+			const script = "report='srun: error: n2: task 1: Exited with exit code 75'\n" +
+				"[ $SLURM_PROCID = 0 ] || sleep 2\n" +
+				"[ $SLURM_PROCID = 1 ] || printf '%s\nhalf a line\r%s\n' \"$report\" \"$report\" >&2\n" +
+				"yes 'srun: error: n[1-65536]: task 0: X' | head -n 20000 >&2\n" +
+				"exit 3\n"
+			return []string{"/bin/sh", "-c", script}
+		},
+	})
+	var got []string
+	r := &reports{missing: func(nodes []string, text string) {
+		text, _, _ = strings.Cut(text, ":") // the rest is the last line of any node
+		for _, node := range nodes {
+			got = append(got, node+": "+text)
+		}
+	}}
+	argv := slices.Concat([]string{"salloc", "-N2", "-n2", "srun"}, st.args("--overlap"))
+	cmd := s.Command(t.Context(), argv...)
+	cmd.Stderr = r
+	check.Error(cmd.Run()).Says(t, "exit status 3")
+	r.flush()
+	slices.Sort(got)
+	check.Slice(t, got, []string{"n1: Exited with exit code 3", "n2: Exited with exit code 3"})
 }
 
 // The lines that a node floods srun's stderr with cost no more than they have bytes.

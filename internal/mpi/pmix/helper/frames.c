@@ -60,6 +60,8 @@ void message_number(struct message *m, uint64_t n)
 void message_text(struct message *m, const void *text, size_t size)
 {
 	unsigned char head[4];
+	if (!text)
+		size = 0;
 	put(head, size, 4);
 	append(m, head, sizeof head);
 	if (size > 0)

@@ -49,6 +49,7 @@ struct message {
 
 void message_begin(struct message *m, enum type type);
 void message_number(struct message *m, uint64_t n);
+/* message_text takes no bytes at NULL, whatever their size. */
 void message_text(struct message *m, const void *text, size_t size);
 void message_string(struct message *m, const char *text);
 /* message_send sends m and frees it. It may be called by any thread. The process ends if the agent is gone. */

@@ -44,7 +44,7 @@ int names_append(struct message *m, pmix_rank_t rank, const pmix_value_t *value)
 		size = strlen(value->data.string);
 	} else if (value->type == PMIX_BYTE_OBJECT) {
 		bytes = value->data.bo.bytes;
-		size = bytes ? value->data.bo.size : 0;
+		size = value->data.bo.size;
 	} else if (value->type == PMIX_BOOL) {
 		bytes = &flag;
 		size = 1;

@@ -39,7 +39,7 @@ static int owner(const struct sockaddr_in *local, const struct sockaddr_in *remo
 		n = recv(fd, &answer, sizeof answer, MSG_DONTWAIT);
 	close(fd);
 	if (n < (ssize_t)(sizeof answer.head + sizeof answer.body) || answer.head.nlmsg_type != SOCK_DIAG_BY_FAMILY ||
-		answer.body.idiag_state != TCP_ESTABLISHED)
+		answer.body.idiag_state != TCP_ESTABLISHED || answer.body.idiag_inode == 0) /* closed: its user reads as root */
 		return -1;
 	*uid = answer.body.idiag_uid;
 	return 0;

@@ -27,7 +27,7 @@ static void held(pmix_status_t status, char *data, size_t size, void *call)
 	message_begin(&m, HELD);
 	message_number(&m, (uint64_t)(uintptr_t)call);
 	message_number(&m, status == PMIX_SUCCESS ? 0 : 1);
-	message_text(&m, data, data ? size : 0);
+	message_text(&m, data, size);
 	message_send(&m);
 }
 

@@ -85,25 +85,31 @@ static void append_list(struct message *m, char **list)
 		message_string(m, list[i]);
 }
 
-/* text_of returns the text of a fact about a program, or about all of them, or "". */
-static const char *text_of(const char *key, const pmix_app_t *app, const pmix_info_t info[], size_t facts)
+/* text_of returns the text of a fact, or NULL. A rank may send a text that is none. */
+static const char *text_of(const char *key, const pmix_info_t info[], size_t facts)
 {
-	for (size_t i = 0; i < app->ninfo; i++)
-		if (strcmp(app->info[i].key, key) == 0 && app->info[i].value.type == PMIX_STRING)
-			return app->info[i].value.data.string;
 	for (size_t i = 0; i < facts; i++)
-		if (strcmp(info[i].key, key) == 0 && info[i].value.type == PMIX_STRING)
+		if (strcmp(info[i].key, key) == 0 && info[i].value.type == PMIX_STRING && info[i].value.data.string)
 			return info[i].value.data.string;
-	return "";
+	return NULL;
+}
+
+/* text_about returns the text of a fact about a program, or about all of them, or "". */
+static const char *text_about(const char *key, const pmix_app_t *app, const pmix_info_t info[], size_t facts)
+{
+	const char *text = text_of(key, app->info, app->ninfo);
+	if (!text)
+		text = text_of(key, info, facts);
+	return text ? text : "";
 }
 
 static void append_program(struct message *m, const pmix_app_t *app, const pmix_info_t info[], size_t facts)
 {
 	message_number(m, app->maxprocs > 0 ? (uint64_t)app->maxprocs : 0);
-	const char *folder = text_of(PMIX_WDIR, app, info, facts);
+	const char *folder = text_about(PMIX_WDIR, app, info, facts);
 	message_string(m, app->cwd && !*folder ? app->cwd : folder);
-	const char *host = text_of(PMIX_HOST, app, info, facts);
-	message_string(m, *host ? host : text_of(PMIX_ADD_HOST, app, info, facts));
+	const char *host = text_about(PMIX_HOST, app, info, facts);
+	message_string(m, *host ? host : text_about(PMIX_ADD_HOST, app, info, facts));
 	/* The words begin with the program, which some versions leave out. */
 	char *alone[] = {app->cmd, NULL};
 	append_list(m, app->argv && app->argv[0] ? app->argv : alone);
@@ -179,16 +185,13 @@ static pmix_status_t fetch(const pmix_proc_t *proc, const pmix_info_t info[], si
 	const struct job *of = job_find(proc->nspace);
 	if (!of || proc->rank >= of->size)
 		return PMIX_ERR_NOT_FOUND;
-	const char *key = "";
-	for (size_t i = 0; i < facts; i++)
-		if (strcmp(info[i].key, PMIX_REQUIRED_KEY) == 0 && info[i].value.type == PMIX_STRING)
-			key = info[i].value.data.string;
+	const char *key = text_of(PMIX_REQUIRED_KEY, info, facts);
 	struct message m;
 	message_begin(&m, FETCH);
 	message_number(&m, expect((struct pending){.type = FETCH, .data = answer, .call = call}));
 	message_number(&m, of->world);
 	message_number(&m, proc->rank);
-	message_string(&m, key);
+	message_string(&m, key ? key : "");
 	message_send(&m);
 	return PMIX_SUCCESS;
 }

@@ -1,5 +1,6 @@
-/* A rank of PMIx. With the argument "commit" it commits 100 KiB by the name "big" and stays. Else it publishes the name "own" with a value of each type, prints the statuses, and prints what it finds under
- * each of the names of its arguments. */
+/* A rank of PMIx. With the argument "commit" it commits 100 KiB by the name "big" and stays. With "nothing" it sends texts and
+ * bytes that are NULL. Else it publishes the name "own" with a value of each type, prints the statuses, and prints what it finds
+ * under each of the names of its arguments. */
 #include <pmix.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +23,37 @@ static void commit(void)
 	getchar(); /* the end of the test */
 }
 
+/* no_texts returns facts about a program. The library frees them. */
+static pmix_info_t *no_texts(void)
+{
+	pmix_info_t *facts = calloc(3, sizeof *facts);
+	PMIx_Info_load(&facts[0], PMIX_WDIR, NULL, PMIX_STRING);
+	PMIx_Info_load(&facts[1], PMIX_HOST, NULL, PMIX_STRING);
+	PMIx_Info_load(&facts[2], PMIX_ADD_HOST, NULL, PMIX_STRING);
+	return facts;
+}
+
+/* send_nothing publishes, fetches, spawns and aborts with NULL where there may be a text. */
+static void send_nothing(pmix_proc_t *self)
+{
+	publish(PMIX_STRING, NULL);
+	publish(PMIX_BYTE_OBJECT, NULL);
+	pmix_info_t key;
+	memset(&key, 0, sizeof key);
+	PMIx_Info_load(&key, PMIX_REQUIRED_KEY, NULL, PMIX_STRING);
+	pmix_proc_t other = *self;
+	other.rank = 1;
+	pmix_value_t *value;
+	printf("get: %d\n", PMIx_Get(&other, "a", &key, 1, &value));
+	char *words[] = {"true", NULL};
+	pmix_nspace_t name;
+	pmix_app_t app = {.cmd = "true", .argv = words, .maxprocs = 1};
+	printf("spawn: %d\n", PMIx_Spawn(no_texts(), 3, &app, 1, name));
+	app = (pmix_app_t){.cmd = "true", .argv = words, .maxprocs = 1, .info = no_texts(), .ninfo = 3};
+	printf("spawn: %d\n", PMIx_Spawn(NULL, 0, &app, 1, name));
+	printf("abort: %d\n", PMIx_Abort(1, NULL, NULL, 0));
+}
+
 int main(int argc, char **argv)
 {
 	pmix_proc_t self;
@@ -29,6 +61,11 @@ int main(int argc, char **argv)
 		return 2;
 	if (argc == 2 && strcmp(argv[1], "commit") == 0) {
 		commit();
+		return 0;
+	}
+	if (argc == 2 && strcmp(argv[1], "nothing") == 0) {
+		send_nothing(&self);
+		PMIx_Finalize(NULL, 0);
 		return 0;
 	}
 	int64_t number = -7;

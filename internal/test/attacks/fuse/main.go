@@ -1,8 +1,8 @@
 // Fuse mounts a file system in user space, as fusermount does for any user who asks: it shows the
 // file SOURCE, or the files below it, at MOUNT as those of the user OWNER, in directories and files
 // that nobody else can write. It serves as the user USER, who is the attacker, and calls the file
-// system NAME. It prints "ready" when it is mounted, and ends when it is unmounted. It must start
-// as root.
+// system NAME; one that is called silent answers nothing. It prints "ready" when it is mounted, and
+// ends when it is unmounted. It must start as root.
 package main
 
 import (
@@ -55,6 +55,11 @@ func run(args []string) error {
 		return err
 	}
 	fmt.Println("ready")
-	s := &server{device: device, owner: uint32(owner), paths: []string{source}}
+	s := &server{
+		device: device,
+		owner:  uint32(owner),
+		paths:  []string{source},
+		silent: args[4] == "silent",
+	}
 	return s.serve()
 }

@@ -45,6 +45,7 @@ type server struct {
 	device int
 	owner  uint32
 	paths  []string
+	silent bool // nothing is answered but the kernel's greeting
 }
 
 // serve answers until the file system is unmounted.
@@ -68,6 +69,9 @@ func (s *server) serve() error {
 		switch op {
 		case opForget, opBatchForget, opInterrupt:
 			continue // they have no answer
+		}
+		if s.silent && op != opInit {
+			continue
 		}
 		body, failed := s.answer(op, node, request[inHeader:n])
 		var number syscall.Errno
