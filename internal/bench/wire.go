@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"crypto/subtle"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -22,7 +21,7 @@ import (
 
 const (
 	joinTimeout  = 10 * time.Second // limit for both ends to connect
-	proofTimeout = 2 * time.Second  // limit for a connection to show the nonce
+	proofTimeout = 2 * time.Second  // limit for a connection to prove that it knows the nonce
 	inline       = 64 << 10         // bytes written before any are read, since the buffers hold them
 	nonceSize    = 16
 	helloSize    = nonceSize + 64 // nonce and address
@@ -122,12 +121,16 @@ func listen(ctx context.Context, local bool, hello []byte) (net.Listener, error)
 func accept(ctx context.Context, l net.Listener, nonce []byte) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
 	defer cancel()
+	auth, err := authenticator(0, nonce)
+	if err != nil {
+		return nil, err
+	}
 	var pending admit.Pending
 	var serving sync.WaitGroup
 	proven := make(chan net.Conn, 1)
 	serving.Go(func() {
 		pending.Serve(l, func(conn net.Conn) {
-			if !proves(conn, nonce) || !pending.Remove(conn) {
+			if !proves(conn, auth) || !pending.Remove(conn) {
 				conn.Close()
 				return
 			}
@@ -157,22 +160,26 @@ func accept(ctx context.Context, l net.Listener, nonce []byte) (net.Conn, error)
 	return conn, nil
 }
 
-// proves reports whether the other end of a connection shows the nonce in time.
-func proves(conn net.Conn, nonce []byte) bool {
-	shown := make([]byte, len(nonce))
-	err := conn.SetReadDeadline(time.Now().Add(proofTimeout))
+// authenticator returns that of an end of the wire, of which 0 listens.
+func authenticator(end int, nonce []byte) (*secure.Authenticator, error) {
+	self := secure.Identity{Job: "wire", Rank: end, Size: 2}
+	return secure.NewPlainAuthenticator(self, 1, [][]byte{nonce, nonce})
+}
+
+// proves reports whether the other end of a connection proves in time that it knows the nonce.
+func proves(conn net.Conn, auth *secure.Authenticator) bool {
+	err := conn.SetDeadline(time.Now().Add(proofTimeout))
 	if err == nil {
-		_, err = io.ReadFull(conn, shown)
+		_, _, _, err = auth.Accept(conn)
 	}
 	if err == nil {
-		err = conn.SetReadDeadline(time.Time{})
+		err = conn.SetDeadline(time.Time{})
 	}
-	return err == nil && subtle.ConstantTimeCompare(shown, nonce) == 1
+	return err == nil
 }
 
 // dial connects to the address in hello, if this rank may connect to what another rank says.
 func dial(ctx context.Context, local bool, hello []byte) (net.Conn, error) {
-	nonce := hello[:nonceSize]
 	at, err := netip.ParseAddrPort(string(bytes.TrimRight(hello[nonceSize:], "\x00")))
 	if err != nil {
 		return nil, err
@@ -184,15 +191,13 @@ func dial(ctx context.Context, local bool, hello []byte) (net.Conn, error) {
 	if len(secure.Dialable([]netip.AddrPort{at}, []netip.Addr{own})) == 0 {
 		return nil, fmt.Errorf("rank 0 listens at %v, to which other ranks do not connect", at)
 	}
-	d := net.Dialer{Timeout: joinTimeout, Control: congestion(local)}
-	conn, err := d.DialContext(ctx, "tcp", at.String())
+	auth, err := authenticator(1, hello[:nonceSize])
 	if err != nil {
 		return nil, err
 	}
-	if _, err := conn.Write(nonce); err != nil {
-		return nil, errors.Join(err, conn.Close())
-	}
-	return conn, nil
+	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
+	defer cancel()
+	return auth.Reach(ctx, net.Dialer{Control: congestion(local)}, at, 0, 0)
 }
 
 // time appends µs of swaps of size bytes to samples, for about as long as the budget. On ranks that

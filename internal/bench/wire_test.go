@@ -2,9 +2,11 @@ package bench
 
 import (
 	"bytes"
+	"errors"
 	"net"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -82,15 +84,27 @@ func TestWireIsClosedToStrangers(t *testing.T) {
 	defer l.Close()
 	stranger := must.Get(net.Dial("tcp", l.Addr().String()))(t)
 	defer stranger.Close()
-	must.Get(stranger.Write(make([]byte, nonceSize)))(t)
-	knows := must.Get(dial(t.Context(), true, hello))(t)
-	defer knows.Close()
-	accepted, err := accept(t.Context(), l, hello[:nonceSize])
-	must.That(t, err == nil && accepted.RemoteAddr().String() == knows.LocalAddr().String(),
-		"accepted %v, %v", accepted, err)
-	defer accepted.Close()
+	must.Get(stranger.Write(make([]byte, 1<<10)))(t)
+	knows, accepted := bothEnds(t, l, hello)
+	must.That(t, accepted.RemoteAddr().String() == knows.LocalAddr().String(), "accepted %v", accepted)
 	n, err := stranger.Read(make([]byte, 1))
 	check.That(t, n <= 0 && err != nil, "the stranger's connection is open")
+}
+
+// bothEnds connects the ends of a wire.
+func bothEnds(t *testing.T, l net.Listener, hello []byte) (dialled, accepted net.Conn) {
+	t.Helper()
+	var dialling sync.WaitGroup
+	var failed error
+	dialling.Go(func() { dialled, failed = dial(t.Context(), true, hello) })
+	accepted, err := accept(t.Context(), l, hello[:nonceSize])
+	dialling.Wait()
+	must.OK(t, errors.Join(err, failed))
+	t.Cleanup(func() {
+		dialled.Close()
+		accepted.Close()
+	})
+	return dialled, accepted
 }
 
 // Rank 0 says where it listens, which leads no other rank to a service of its own.
@@ -113,8 +127,31 @@ func TestFloodDoesNotHoldUpTheWire(t *testing.T) {
 		stranger := must.Get(net.Dial("tcp", l.Addr().String()))(t)
 		defer stranger.Close()
 	}
-	knows := must.Get(dial(t.Context(), true, hello))(t)
-	defer knows.Close()
-	accepted := must.Get(accept(t.Context(), l, hello[:nonceSize]))(t)
-	accepted.Close()
+	bothEnds(t, l, hello)
+}
+
+// Strangers may crowd out the connection of the rank, too. It is made again.
+func TestCrowdedOutWireIsDialledAgain(t *testing.T) {
+	hello := make([]byte, helloSize)
+	l := must.Get(listen(t.Context(), true, hello))(t)
+	defer l.Close()
+	dialled, accepted := bothEnds(t, &crowded{Listener: l}, hello)
+	must.Get(dialled.Write([]byte{1}))(t)
+	must.Get(accepted.Read(make([]byte, 1)))(t)
+}
+
+// crowded is a listener whose first connection is closed before all that came is read.
+type crowded struct {
+	net.Listener
+	once sync.Once
+}
+
+func (c *crowded) Accept() (net.Conn, error) {
+	c.once.Do(func() {
+		if conn, err := c.Listener.Accept(); err == nil {
+			_, _ = conn.Read(make([]byte, 1))
+			conn.Close()
+		}
+	})
+	return c.Listener.Accept()
 }

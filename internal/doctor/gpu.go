@@ -21,18 +21,14 @@ const (
 func (j *judge) gpus() {
 	alike := map[string]*model{}
 	for _, name := range j.Names {
+		own := map[string]*model{}
 		for _, d := range j.Hosts[name].GPUs {
-			if h := d.Health; h != nil {
-				if alike[d.Name] == nil {
-					alike[d.Name] = &model{
-						links:       map[int]int{},
-						lanes:       map[int]int{},
-						generations: map[int]int{},
-						clocks:      map[int]int{},
-					}
-				}
-				alike[d.Name].add(h)
+			if d.Health != nil {
+				modelIn(own, d.Name).add(d.Health)
 			}
+		}
+		for kind, m := range own {
+			modelIn(alike, kind).vote(m)
 		}
 	}
 	j.counts()
@@ -59,10 +55,24 @@ func (j *judge) gpus() {
 	}
 }
 
-// model counts the values of GPUs with one name.
+// model counts the values of GPUs with one name: of those of a host, or for all hosts what the most
+// of each have. A host with many GPUs counts no more than others: it may be sick, or lie.
 type model struct {
 	count                             int
 	links, lanes, generations, clocks map[int]int
+}
+
+// modelIn returns the model of GPUs with a name, a new one if there is none.
+func modelIn(models map[string]*model, name string) *model {
+	if models[name] == nil {
+		models[name] = &model{
+			links:       map[int]int{},
+			lanes:       map[int]int{},
+			generations: map[int]int{},
+			clocks:      map[int]int{},
+		}
+	}
+	return models[name]
 }
 
 func (m *model) add(h *gpu.Health) {
@@ -73,12 +83,25 @@ func (m *model) add(h *gpu.Health) {
 	m.clocks[h.MaxClock]++
 }
 
-// most returns the value that most have, of several the largest, or 0 if too few have a value to
-// tell.
+// vote counts what most GPUs of a host have.
+func (m *model) vote(own *model) {
+	m.count += own.count
+	m.links[mostFrequent(own.links)]++
+	m.lanes[mostFrequent(own.lanes)]++
+	m.generations[mostFrequent(own.generations)]++
+	m.clocks[mostFrequent(own.clocks)]++
+}
+
+// most returns the value that most have, or 0 if there are too few GPUs to tell.
 func (m *model) most(values map[int]int) int {
 	if m.count < 3 {
 		return 0
 	}
+	return mostFrequent(values)
+}
+
+// mostFrequent returns the value that is counted most, of several the largest.
+func mostFrequent(values map[int]int) int {
 	return slices.MaxFunc(slices.Collect(maps.Keys(values)), func(a, b int) int {
 		return cmp.Or(values[a]-values[b], a-b)
 	})

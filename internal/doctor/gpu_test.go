@@ -126,6 +126,27 @@ func TestSickGPUIsNamed(t *testing.T) {
 	}
 }
 
+// A host may say that it has more GPUs than all others together.
+func TestHostOfManyGPUsDoesNotOutvoteOthers(t *testing.T) {
+	m := withGPUs(4, 4)
+	liar := m.Hosts["f4"]
+	liar.GPUs = nil
+	for i := range 64 {
+		d := m.Hosts["f1"].GPUs[0]
+		health := *d.Health
+		health.NVLinksUp = 99
+		health.MaxClock = 9000
+		health.MaxPCIe = gpu.PCIe{Generation: 9, Width: 99}
+		d.Health = &health
+		d.Index = i
+		liar.GPUs = append(liar.GPUs, d)
+	}
+	m.Hosts["f4"] = liar
+	for _, f := range Judge(m) {
+		check.Equal(t, f.Host, "f4", f.Text)
+	}
+}
+
 func TestMissingGPUIsNamed(t *testing.T) {
 	m := withGPUs(4, 8)
 	lost := m.Hosts["f2"]

@@ -68,6 +68,13 @@ type Doubt struct {
 func Doubts(findings []Finding, m Measured) (d Doubt) {
 	hosts := map[string]bool{}
 	linked := map[string]bool{}
+	pairs := map[[2]string]bool{} // those of d.Pairs
+	doubt := func(pair [2]string) {
+		if !pairs[pair] {
+			pairs[pair] = true
+			d.Pairs = append(d.Pairs, pair)
+		}
+	}
 	for _, f := range findings {
 		if !f.timing {
 			continue
@@ -75,7 +82,7 @@ func Doubts(findings []Finding, m Measured) (d Doubt) {
 		switch f.metric {
 		case "link":
 			if f.With != "" {
-				d.doubt(f.Host, f.With)
+				doubt([2]string{f.Host, f.With})
 			}
 			continue
 		case "network":
@@ -110,18 +117,12 @@ func Doubts(findings []Finding, m Measured) (d Doubt) {
 	for _, l := range m.Links {
 		switch pair := m.ends(l); {
 		case l.Error != "" || l.Stalled != "":
-			d.doubt(pair[0], pair[1])
-		case incomplete(l) && !slices.Contains(d.Pairs, pair):
+			doubt(pair)
+		case incomplete(l) && !pairs[pair]:
 			d.Partial = append(d.Partial, pair)
 		}
 	}
 	return d
-}
-
-func (d *Doubt) doubt(a, b string) {
-	if pair := [2]string{a, b}; !slices.Contains(d.Pairs, pair) {
-		d.Pairs = append(d.Pairs, pair)
-	}
 }
 
 // Numbers of a second look.

@@ -3,8 +3,8 @@ package probe
 import (
 	"bufio"
 	"context"
+	"crypto/ecdh"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -26,8 +26,7 @@ import (
 const (
 	patience   = 20 * time.Second      // bound on the slowest host's measurement of itself
 	settling   = 50 * time.Millisecond // time between the first and the last host that a fence releases
-	secretSize = 32
-	leastPings = 5 // minimum of pings if time permits: one may wait for a core
+	leastPings = 5                     // minimum of pings if time permits: one may wait for a core
 	maxPings   = 200
 	chunk      = 256 << 10
 )
@@ -43,7 +42,7 @@ const (
 // card is a probe's message to all others.
 type card struct {
 	Addr    string         `json:"addr"`
-	Secret  []byte         `json:"secret"`
+	Key     []byte         `json:"key"` // public key of X25519
 	Machine doctor.Machine `json:"machine"`
 }
 
@@ -93,8 +92,10 @@ func gather(ctx context.Context, plan doctor.Plan, self rankenv.Rank, in Surroun
 			_ = listener.Close()
 		}
 	}()
-	secret := make([]byte, secretSize)
-	_, _ = rand.Read(secret) // never fails
+	own, err := ecdh.X25519().GenerateKey(rand.Reader)
+	if err != nil {
+		return nil, err
+	}
 	p = &party{
 		self:       self,
 		patience:   in.Patience,
@@ -103,25 +104,20 @@ func gather(ctx context.Context, plan doctor.Plan, self rankenv.Rank, in Surroun
 		states:     map[int]*transfer{},
 		interfaces: localInterfaces(),
 	}
-	values, err := p.fence(ctx, "cards", card{listener.Addr().String(), secret, in.Machine()}, 0)
+	values, err := p.fence(ctx, "cards", card{listener.Addr().String(), own.PublicKey().Bytes(), in.Machine()}, 0)
 	if err != nil {
 		return nil, err
 	}
-	// Only ranks of the job see what is given to the fence, so the secrets of all make a key of
-	// all.
-	key := sha256.New()
 	for _, v := range values {
 		c := cardOf(v)
 		p.cards = append(p.cards, c)
 		p.machines = append(p.machines, c.Machine)
-		key.Write(c.Secret)
 	}
-	if p.group, err = secure.NewAuthenticator(secure.Identity{
+	if p.group, err = secure.NewPlainAuthenticator(secure.Identity{
 		Job:  "doctor",
 		Rank: self.Rank,
 		Size: len(p.cards),
-		Key:  key.Sum(nil),
-	}, purposes, nil, nil); err != nil {
+	}, purposes, secrets(own, p.cards)); err != nil {
 		return nil, err
 	}
 	p.timetable = plan.Timetable(p.machines)
@@ -129,10 +125,22 @@ func gather(ctx context.Context, plan doctor.Plan, self rankenv.Rank, in Surroun
 	return p, nil
 }
 
+// secrets returns what this probe shares with each other one, and nobody else knows: the agents
+// carry public keys, each as that of its rank. There is none with a host whose card has no key.
+func secrets(own *ecdh.PrivateKey, cards []card) [][]byte {
+	all := make([][]byte, len(cards))
+	for rank, c := range cards {
+		if theirs, err := ecdh.X25519().NewPublicKey(c.Key); err == nil {
+			all[rank], _ = own.ECDH(theirs) // nil for a key that makes no secret
+		}
+	}
+	return all
+}
+
 // cardOf decodes a probe's card. A host that gives none has no address, and fails its own links
 // only.
 func cardOf(value []byte) (c card) {
-	if json.Unmarshal(value, &c) != nil || len(c.Secret) != secretSize {
+	if json.Unmarshal(value, &c) != nil {
 		return card{}
 	}
 	return c
@@ -210,16 +218,13 @@ func (p *party) dial(ctx context.Context, rank, why int, until time.Time) (net.C
 	if err != nil {
 		return nil, err
 	}
-	d := net.Dialer{Deadline: until}
-	d.SetMultipathTCP(false)
-	conn, err := d.DialContext(ctx, "tcp", at.String())
+	ctx, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
+	conn, err := p.group.Reach(ctx, net.Dialer{}, at, rank, why)
 	if err != nil {
 		return nil, err
 	}
-	if err = conn.SetDeadline(until); err == nil {
-		_, err = p.group.Dial(conn, rank, why)
-	}
-	if err != nil {
+	if err := conn.SetDeadline(until); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
 	return conn, nil
@@ -473,7 +478,8 @@ func (p *party) chat(ctx context.Context, conn net.Conn, rank int) {
 // plain returns an error's text without addresses and ports, so that equal errors look equal.
 func plain(err error) string {
 	switch text := err.Error(); {
-	case errors.Is(err, os.ErrDeadlineExceeded), strings.Contains(text, "i/o timeout"):
+	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded),
+		strings.Contains(text, "i/o timeout"):
 		return "no answer in time"
 	case errors.Is(err, io.EOF):
 		return "the connection was closed"

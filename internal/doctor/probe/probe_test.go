@@ -3,8 +3,11 @@ package probe
 import (
 	"bytes"
 	"context"
+	"crypto/ecdh"
+	"crypto/rand"
 	"encoding/json"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -166,8 +169,8 @@ func TestHostThatSleepsThroughItsTurnsIsNotBad(t *testing.T) {
 		cards:     []card{{Addr: listener.Addr().String()}, {Addr: closed}},
 		timetable: doctor.Timetable{Turn: time.Millisecond, Turns: slices.Repeat([][][2]int{{{0, 1}}}, 20)},
 	}
-	self := secure.Identity{Job: "doctor", Size: 2, Key: []byte("key")}
-	p.group = must.Get(secure.NewAuthenticator(self, purposes, nil, nil))(t)
+	self := secure.Identity{Job: "doctor", Size: 2}
+	p.group = must.Get(secure.NewPlainAuthenticator(self, purposes, [][]byte{nil, []byte("secret")}))(t)
 	turns := 0
 	err = p.meet(t.Context(), func(Line) {
 		turns++
@@ -355,4 +358,92 @@ func TestDataPassesOnce(t *testing.T) {
 			there.Close()
 		}
 	}
+}
+
+// Strangers who connect to a host may crowd out another host's connection. It is made again.
+func TestCrowdedOutConnectionIsMadeAgain(t *testing.T) {
+	l := must.Get((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
+	cards := []card{{}, {Addr: l.Addr().String()}}
+	secrets := [][]byte{[]byte("secret"), []byte("secret")}
+	var parties []*party
+	for rank := range cards {
+		self := secure.Identity{Job: "doctor", Rank: rank, Size: len(cards)}
+		group := must.Get(secure.NewPlainAuthenticator(self, purposes, secrets))(t)
+		parties = append(parties, &party{listener: l, cards: cards, group: group})
+	}
+	var serving sync.WaitGroup
+	defer serving.Wait()
+	defer l.Close()
+	serving.Go(func() {
+		if crowded, err := l.Accept(); err == nil {
+			_, _ = crowded.Read(make([]byte, 1)) // the rest of the first bytes is there
+			crowded.Close()
+		}
+		parties[1].group.Serve(l, time.Minute, func(net.Conn, int, int) {})
+	})
+	conn := must.Get(parties[0].dial(t.Context(), 1, messages, time.Now().Add(time.Minute)))(t)
+	conn.Close()
+}
+
+// Two hosts share a secret that no third one has, which may give keys that are none, that are
+// another's or from which no secret follows.
+func TestEachPairOfHostsHasItsSecret(t *testing.T) {
+	var own []*ecdh.PrivateKey
+	var cards []card
+	for range 3 {
+		key := must.Get(ecdh.X25519().GenerateKey(rand.Reader))(t)
+		own = append(own, key)
+		cards = append(cards, card{Key: key.PublicKey().Bytes()})
+	}
+	var of [][][]byte
+	for _, key := range own {
+		of = append(of, secrets(key, cards))
+	}
+	seen := map[string]bool{}
+	for a := range own {
+		for b := range a {
+			check.That(t, len(of[a][b]) > 0 && bytes.Equal(of[a][b], of[b][a]), "%d and %d share nothing", a, b)
+			check.That(t, !seen[string(of[a][b])], "%d and %d share what others know", a, b)
+			seen[string(of[a][b])] = true
+		}
+	}
+	all := secrets(own[0], []card{{}, {Key: []byte("short")}, {Key: make([]byte, 32)}, cards[1]})
+	for rank, secret := range all[:3] {
+		check.That(t, secret == nil, "there is a secret with %d", rank)
+	}
+	check.Slice(t, all[3], of[0][1])
+}
+
+// Of PATH only programs are run that nobody else can change, none of them in the current folder,
+// from which Python takes modules. Of what they print the beginning counts.
+func TestVersionsAreNotAskedOfProgramsOfOthers(t *testing.T) {
+	dir := t.TempDir()
+	script := func(name, text string) {
+		must.OK(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+text+"\n"), 0o755))
+	}
+	ask := func() map[string]string {
+		found := map[string]string{}
+		versions(t.Context(), fstest.MapFS{}, found)
+		return found
+	}
+	script("python3", `echo '{"python": "'$(pwd -P)'"}'`)
+	script("mpirun", "echo Open MPI 9; head -c 100000000 /dev/zero")
+	t.Setenv("PATH", dir+":/usr/bin:/bin")
+	must.OK(t, os.Chmod(dir, 0o755))
+	check.That(t, maps.Equal(ask(), map[string]string{"python": "/", "mpi": "Open MPI 9"}), "%v", ask())
+	must.OK(t, os.Chmod(dir, 0o777))
+	found := ask()
+	check.That(t, found["python"] != "/" && found["mpi"] != "Open MPI 9", "programs of others say %v", found)
+	t.Chdir(dir)
+	must.OK(t, os.Chmod(dir, 0o755))
+	t.Setenv("PATH", ":/usr/bin:/bin")
+	found = ask()
+	check.That(t, found["python"] != "/" && found["mpi"] != "Open MPI 9", "programs of the folder say %v", found)
+	// Relative paths for Python would lead to folders below /, where it starts.
+	must.OK(t, os.WriteFile("sitecustomize.py", []byte("open('"+dir+"/theirs', 'w')\n"), 0o644))
+	t.Setenv("PATH", "/usr/bin:/bin")
+	t.Setenv("PYTHONPATH", strings.TrimPrefix(dir, "/"))
+	ask()
+	_, err := os.Stat("theirs")
+	check.That(t, os.IsNotExist(err), "a module of theirs has run")
 }

@@ -41,20 +41,25 @@ func xids(ctx context.Context, log string) []doctor.Xid {
 
 // xidCounter counts errors by GPU and code.
 type xidCounter struct {
-	line  *regexp.Regexp
+	line  *regexp.Regexp // a record of the driver's
 	count map[doctor.Xid]int
 }
 
 func newXidCounter() *xidCounter {
-	return &xidCounter{regexp.MustCompile(`NVRM: Xid \(PCI:([0-9a-fA-F:.]{7,16})\): (\d{1,4}),`), map[doctor.Xid]int{}}
+	begin := `^[0-7],[^;]*;NVRM: Xid ` // only the kernel itself has the facility 0 of these priorities
+	return &xidCounter{regexp.MustCompile(begin + `\(PCI:([0-9a-fA-F:.]{7,16})\): (\d{1,4}),`), map[doctor.Xid]int{}}
 }
 
-func (c *xidCounter) add(text []byte) {
-	for _, found := range c.line.FindAllSubmatch(text, -1) {
-		code, _ := strconv.Atoi(string(found[2]))
-		if x := (doctor.Xid{Bus: string(found[1]), Code: code}); c.count[x] > 0 || len(c.count) < doctor.MaxXids {
-			c.count[x]++
-		}
+// add counts the error that a record begins with. In other places a record may have words of any
+// user: the kernel tells of a program that has crashed by the name of its file.
+func (c *xidCounter) add(record []byte) {
+	found := c.line.FindSubmatch(record)
+	if found == nil {
+		return
+	}
+	code, _ := strconv.Atoi(string(found[2]))
+	if x := (doctor.Xid{Bus: string(found[1]), Code: code}); c.count[x] > 0 || len(c.count) < doctor.MaxXids {
+		c.count[x]++
 	}
 }
 

@@ -16,18 +16,15 @@ type Arrival struct {
 	blob   *blob // nil: the target has the file
 }
 
-// Arrive begins to take an offered file, which may come from a hostile host: no more than the
-// offered bytes are written, and none if they do not fit. Close the arrival, which closes target.
+// Arrive begins to take an offered file into a target of [KeepIn]: no more than the offered bytes
+// are written, and none if they do not fit. Close the arrival, which closes target.
 func Arrive(o wire.Offer, target Target) (*Arrival, error) {
 	a := &Arrival{offer: o, target: target}
 	if _, is := target.(Ready); is {
 		return a, nil
 	}
-	err := checkSums(o)
-	if err == nil {
-		a.blob, err = newBlob(target.File(), o)
-	}
-	if err == nil {
+	var err error
+	if a.blob, err = newBlob(target.File(), o); err == nil {
 		err = space.Check(filepath.Dir(target.File().Name()), o.Size-a.Have())
 	}
 	if err != nil {

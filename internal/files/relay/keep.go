@@ -46,9 +46,14 @@ func Keep(o wire.Offer, home string) (Target, error) {
 	return keepIn(root, dir, o)
 }
 
-// KeepIn is Keep in an open folder, which the target closes. dir is its path in errors.
+// KeepIn is Keep in an open folder, which the target closes, for an offer that may come from a
+// hostile host. dir is its path in errors.
 func KeepIn(root *os.Root, dir string, o wire.Offer) (Target, error) {
-	if err := checkName(o); err != nil {
+	err := checkName(o)
+	if err == nil {
+		err = checkSums(o) // before a file that is there is read in such chunks
+	}
+	if err != nil {
 		root.Close()
 		return nil, err
 	}

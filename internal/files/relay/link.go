@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/net/frames"
-	"github.com/gorun/gorun/internal/net/retry"
 	"github.com/gorun/gorun/internal/net/secure"
 	"github.com/gorun/gorun/internal/net/wire"
 )
@@ -140,41 +139,12 @@ func reach(ctx context.Context, auth *secure.Authenticator, peers []wire.Peer) (
 		}
 	}
 	conn, i, errs := secure.Race(ctx, len(tries), func(ctx context.Context, i int, _ func()) (net.Conn, error) {
-		return dial(ctx, auth, tries[i].peer.Member, tries[i].at)
+		ctx, cancel := context.WithTimeout(ctx, dialTime)
+		defer cancel()
+		return auth.Reach(ctx, net.Dialer{}, tries[i].at, tries[i].peer.Member, 0)
 	})
 	if i < 0 {
 		return nil, wire.Peer{}, errors.Join(append(errs, errors.New("no peer can be reached"))...)
 	}
 	return conn, tries[i].peer, nil
-}
-
-// dial connects to a peer within dialTime. One that refuses may not have heard of this host yet,
-// and is asked again.
-func dial(ctx context.Context, auth *secure.Authenticator, member int, at netip.AddrPort) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, dialTime)
-	defer cancel()
-	backoff := retry.Backoff(5*time.Millisecond, dialTime/10)
-	return retry.Do(ctx, func(n int, err error) (time.Duration, bool) {
-		pause, _ := backoff(n, err)
-		return pause, errors.Is(err, secure.ErrRefused) || errors.Is(err, io.EOF)
-	}, func(ctx context.Context) (net.Conn, error) { return dialOnce(ctx, auth, member, at) })
-}
-
-func dialOnce(ctx context.Context, auth *secure.Authenticator, member int, at netip.AddrPort) (net.Conn, error) {
-	var d net.Dialer
-	d.SetMultipathTCP(false)
-	raw, err := d.DialContext(ctx, "tcp", at.String())
-	if err != nil {
-		return nil, err
-	}
-	stop := context.AfterFunc(ctx, func() { raw.Close() })
-	conn, err := auth.Dial(raw, member, 0)
-	if !stop() && err == nil {
-		err = ctx.Err()
-	}
-	if err != nil {
-		raw.Close()
-		return nil, err
-	}
-	return conn, nil
 }

@@ -132,7 +132,8 @@ func TestUnauthenticatedPeersGetNoAnswer(t *testing.T) {
 		change(&id)
 		s := handshakerOf(t, id)
 		mine := must.Get(s.hello(1, 0))(t)
-		greetings["another "+name] = string(append(mine.encode(), mac(s.dialKey, 1, mine.encode())...))
+		keys := must.Get(s.keys(1))(t)
+		greetings["another "+name] = string(append(mine.encode(), mac(keys.dial, 1, mine.encode())...))
 	}
 	for name, greeting := range greetings {
 		t.Run(name, func(t *testing.T) {
@@ -178,8 +179,8 @@ func TestEveryRoleJobEpochAndCommHasItsKey(t *testing.T) {
 	part.Comm = "rows"
 	seen := map[string]bool{}
 	for _, id := range []Identity{identity(0, 2), other, later, part} {
-		s := handshakerOf(t, id)
-		for _, key := range [][]byte{s.dialKey, s.joinKey, id.Key} {
+		keys := must.Get(handshakerOf(t, id).keys(1))(t)
+		for _, key := range [][]byte{keys.dial, keys.join, id.Key} {
 			check.That(t, !seen[string(key)] || bytes.Equal(key, id.Key), "%+v shares a key", id)
 			seen[string(key)] = true
 		}

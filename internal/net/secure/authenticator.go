@@ -4,28 +4,51 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/gorun/gorun/internal/net/admit"
+	"github.com/gorun/gorun/internal/net/retry"
 )
 
-// Authenticator authenticates single connections of one member of a group whose members share a
-// key, by the handshake of an [Endpoint]. It is for protocols other than the ranks': it keeps no
-// connections and retries nothing. It is safe for concurrent use.
+// Authenticator authenticates single connections of one member of a group, by the handshake of an
+// [Endpoint]. No member can pass for another one. It is for protocols other than the ranks': it
+// keeps no connections. It is safe for concurrent use.
 type Authenticator struct {
 	handshaker *handshaker
 	served     counts
 }
 
 // NewAuthenticator returns an authenticator of a member. Its connections have streams kinds,
-// numbered from 0. With own credentials the data is encrypted, and cert returns the fingerprint of
-// a member's key, false while that is not known; it is safe for concurrent use. Without, the data
-// travels as it is.
+// numbered from 0. The data is encrypted with own, and cert returns the fingerprint of a member's
+// key, false while that is not known; it is safe for concurrent use.
 func NewAuthenticator(self Identity, streams int, own *Credentials,
 	cert func(rank int) (Fingerprint, bool)) (*Authenticator, error) {
+	return newAuthenticator(self, streams, func(h *handshaker) {
+		h.guard = Encrypted
+		h.credentials = own
+		h.cert = cert
+	})
+}
+
+// NewPlainAuthenticator returns an authenticator whose data travels as it is. In place of the key
+// of all, a member has a secret with each other one, by its number; one without is refused.
+func NewPlainAuthenticator(self Identity, streams int, secrets [][]byte) (*Authenticator, error) {
+	return newAuthenticator(self, streams, func(h *handshaker) {
+		h.keys = func(rank int) (linkKeys, error) {
+			if rank < 0 || rank >= len(secrets) || len(secrets[rank]) == 0 {
+				return linkKeys{}, ErrRefused
+			}
+			return self.linkKeys(secrets[rank])
+		}
+	})
+}
+
+func newAuthenticator(self Identity, streams int, protect func(*handshaker)) (*Authenticator, error) {
 	if self.Rank < 0 || self.Rank >= self.Size || streams < 1 || streams > MaxStripes {
 		return nil, fmt.Errorf("member %d of %d with %d streams", self.Rank, self.Size, streams)
 	}
@@ -33,11 +56,7 @@ func NewAuthenticator(self Identity, streams int, own *Credentials,
 	if err != nil {
 		return nil, err
 	}
-	if own != nil {
-		h.guard = Encrypted
-		h.credentials = own
-		h.cert = cert
-	}
+	protect(h)
 	return &Authenticator{handshaker: h, served: counts{of: map[int]int{}}}, nil
 }
 
@@ -51,6 +70,37 @@ func ListenAll(ctx context.Context, addrs []netip.Addr) ([]net.Listener, []netip
 		where = append(where, plain(l.Addr()))
 	}
 	return all, where, err
+}
+
+// Reach connects to a member at its address with d, by Dial, before ctx ends. A member that refuses
+// may not have heard of this one yet, or strangers may have crowded this connection out there: it
+// is asked again.
+func (a *Authenticator) Reach(ctx context.Context, d net.Dialer, at netip.AddrPort, to, stream int) (net.Conn, error) {
+	backoff := retry.Backoff(5*time.Millisecond, 300*time.Millisecond)
+	return retry.Do(ctx, func(n int, err error) (time.Duration, bool) {
+		pause, _ := backoff(n, err)
+		return pause, errors.Is(err, ErrRefused) || errors.Is(err, io.EOF) ||
+			errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+	}, func(ctx context.Context) (net.Conn, error) { return a.reachOnce(ctx, d, at, to, stream) })
+}
+
+func (a *Authenticator) reachOnce(ctx context.Context, d net.Dialer, at netip.AddrPort, to, stream int) (net.Conn,
+	error) {
+	d.SetMultipathTCP(false)
+	raw, err := d.DialContext(ctx, "tcp", at.String())
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { raw.Close() })
+	conn, err := a.Dial(raw, to, stream)
+	if !stop() {
+		err = ctx.Err()
+	}
+	if err != nil {
+		raw.Close()
+		return nil, err
+	}
+	return conn, nil
 }
 
 // Dial authenticates a connection that this member has made to another, and returns the connection

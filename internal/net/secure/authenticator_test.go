@@ -21,22 +21,26 @@ type club struct {
 	handled chan [2]int // the member that dialled, and the stream
 }
 
-// newClub returns members of which the last has another key.
+// newClub returns members of which the last has other keys.
 func newClub(t *testing.T, members int, encrypted bool) *club {
 	c := &club{T: t, handled: make(chan [2]int, 1000)}
-	own := make([]*Credentials, members)
-	for i := range own {
-		if encrypted {
-			own[i] = newTestCredentials(t)
-		}
+	var own []*Credentials
+	for range members {
+		own = append(own, newTestCredentials(t))
 	}
 	cert := func(rank int) (Fingerprint, bool) { return own[rank].Fingerprint(), true }
 	for i := range members {
 		id := identity(i, members)
-		if i == members-1 {
+		stranger := i == members-1
+		if stranger {
 			id.Key = bytes.Repeat([]byte{8}, 32)
 		}
-		p := must.Get(NewAuthenticator(id, 3, own[i], cert))(t)
+		var p *Authenticator
+		if encrypted {
+			p = must.Get(NewAuthenticator(id, 3, own[i], cert))(t)
+		} else {
+			p = must.Get(NewPlainAuthenticator(id, 3, secretsOf(i, members, stranger)))(t)
+		}
 		l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 		var serving sync.WaitGroup
 		serving.Go(func() {
@@ -50,6 +54,19 @@ func newClub(t *testing.T, members int, encrypted bool) *club {
 		c.addrs = append(c.addrs, l.Addr().String())
 	}
 	return c
+}
+
+// secretsOf returns what a member shares with each other one, or takes for it as a stranger.
+func secretsOf(member, members int, stranger bool) [][]byte {
+	secrets := make([][]byte, members)
+	for i := range secrets {
+		secrets[i] = []byte{byte(member + i), byte(member * i)}
+		if stranger {
+			secrets[i] = append(secrets[i], 1)
+		}
+	}
+	secrets[member] = nil
+	return secrets
 }
 
 func (c *club) dial(from, to, stream int) (net.Conn, error) {
@@ -98,6 +115,24 @@ func TestAuthenticatorRefusesOtherKeys(t *testing.T) {
 	check.That(t, len(c.handled) == 0, "an impostor was admitted")
 }
 
+// A member that claims the number of another one is refused, and takes no connection of the other's
+// share.
+func TestMembersCannotPassForOthers(t *testing.T) {
+	c := newClub(t, 4, false)
+	for _, claimed := range []int{0, 1, 3} { // of another one, of the acceptor, of one with no such secret
+		id := identity(claimed, 4)
+		impostor := must.Get(NewPlainAuthenticator(id, 3, secretsOf(2, 4, false)))(t)
+		for range maxServed {
+			conn := must.Get(net.Dial("tcp", c.addrs[1]))(t)
+			_, err := impostor.Dial(conn, 1, 0)
+			check.Error(err).Any(t, "member 2 passes for", claimed)
+			conn.Close()
+		}
+	}
+	must.Get(c.dial(0, 1, 0))(t)
+	check.Equal(t, <-c.handled, [2]int{0, 0}, "the first that is served")
+}
+
 // A recording of a member is no member, and half-open connections keep none out.
 func TestAuthenticatorUnderFlood(t *testing.T) {
 	c := newClub(t, 3, true)
@@ -112,6 +147,29 @@ func TestAuthenticatorUnderFlood(t *testing.T) {
 	}
 	must.Get(c.dial(0, 1, 1))(t)
 	check.Equal(t, <-c.handled, [2]int{0, 1}, "admitted")
+}
+
+// A member to which strangers connect closes connections of which it has not read the first bytes,
+// which resets them. It is asked again.
+func TestConnectionThatWasCrowdedOutIsMadeAgain(t *testing.T) {
+	member := func(rank int) *Authenticator {
+		return must.Get(NewPlainAuthenticator(identity(rank, 2), 1, secretsOf(rank, 2, true)))(t)
+	}
+	l := must.Get(net.Listen("tcp4", "127.0.0.1:0"))(t)
+	var serving sync.WaitGroup
+	defer serving.Wait()
+	defer l.Close()
+	serving.Go(func() {
+		crowded, err := l.Accept()
+		if err != nil {
+			return
+		}
+		_, _ = crowded.Read(make([]byte, 1)) // the rest of the first bytes is there
+		crowded.Close()
+		member(1).Serve(l, time.Minute, func(net.Conn, int, int) {})
+	})
+	conn := must.Get(member(0).Reach(t.Context(), net.Dialer{}, l.Addr().(*net.TCPAddr).AddrPort(), 1, 0))(t)
+	conn.Close()
 }
 
 // A member that proves who it is again and again takes a bounded part of another one, and keeps no

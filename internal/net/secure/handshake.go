@@ -25,9 +25,9 @@ import (
 // and so binds the channel to this handshake. An unauthenticated peer does not get a
 // ServerHello.
 //
-// kD and kA are derived from the job key, one for each role, so that a rank's messages
-// cannot be reflected to it. The transcript contains the nonces of both sides, so that
-// messages cannot be replayed.
+// kD and kA are derived from the job key, or from a secret of the two ends, one for each role, so
+// that a rank's messages cannot be reflected to it. The transcript contains the nonces of both
+// sides, so that messages cannot be replayed.
 
 const (
 	helloSize = 88
@@ -93,10 +93,12 @@ func decodeHello(b []byte) (h hello, err error) {
 
 // handshaker holds a rank's secrets and settings for all its handshakes. It is read-only.
 type handshaker struct {
-	self             Identity
-	stripes          int
-	dialKey, joinKey []byte
-	random           io.Reader
+	self    Identity
+	stripes int
+	// keys returns those of links with a rank, which a peer claims to be, or an error if there are
+	// none.
+	keys   func(rank int) (linkKeys, error)
+	random io.Reader
 
 	guard       Guard
 	credentials *Credentials // nil unless data is encrypted
@@ -104,26 +106,34 @@ type handshaker struct {
 	cert func(rank int) (Fingerprint, bool)
 }
 
+// linkKeys are the keys of both roles at a link, so that no message can be reflected.
+type linkKeys struct{ dial, join []byte }
+
+// newHandshaker returns the handshaker of a rank that shares one key with all others.
 func newHandshaker(self Identity, stripes int) (*handshaker, error) {
-	derive := func(role string) ([]byte, error) {
-		info := fmt.Sprintf("gorun ring link %d %s %d %q %q", protocol, role, self.Epoch, self.Job, self.Comm)
-		return hkdf.Key(sha256.New, self.Key, nil, info, sha256.Size)
-	}
-	dialKey, err := derive("dialer")
-	if err != nil {
-		return nil, err
-	}
-	joinKey, err := derive("acceptor")
+	keys, err := self.linkKeys(self.Key)
 	if err != nil {
 		return nil, err
 	}
 	return &handshaker{
 		self:    self,
 		stripes: stripes,
-		dialKey: dialKey,
-		joinKey: joinKey,
+		keys:    func(int) (linkKeys, error) { return keys, nil },
 		random:  rand.Reader,
 	}, nil
+}
+
+// linkKeys derives the keys of links from a secret of their ends.
+func (i Identity) linkKeys(secret []byte) (keys linkKeys, err error) {
+	derive := func(role string) ([]byte, error) {
+		info := fmt.Sprintf("gorun ring link %d %s %d %q %q", protocol, role, i.Epoch, i.Job, i.Comm)
+		return hkdf.Key(sha256.New, secret, nil, info, sha256.Size)
+	}
+	if keys.dial, err = derive("dialer"); err != nil {
+		return linkKeys{}, err
+	}
+	keys.join, err = derive("acceptor")
+	return keys, err
 }
 
 // dial is the handshake of the side that connected, to rank to. The caller sets the
@@ -137,9 +147,13 @@ func (s *handshaker) dialLane(conn io.ReadWriter, to, stripe, lane int) error {
 	if err != nil {
 		return err
 	}
+	keys, err := s.keys(to)
+	if err != nil {
+		return err
+	}
 	mine.lane = uint8(lane)
 	transcript := mine.encode()
-	transcript = append(transcript, mac(s.dialKey, 1, transcript)...)
+	transcript = append(transcript, mac(keys.dial, 1, transcript)...)
 	if _, err := conn.Write(transcript); err != nil {
 		return err
 	}
@@ -148,14 +162,14 @@ func (s *handshaker) dialLane(conn io.ReadWriter, to, stripe, lane int) error {
 		return err
 	}
 	transcript = append(transcript, frame[:helloSize]...)
-	if !hmac.Equal(frame[helloSize:], mac(s.joinKey, 2, transcript)) {
+	if !hmac.Equal(frame[helloSize:], mac(keys.join, 2, transcript)) {
 		return ErrRefused
 	}
 	if theirs, err := decodeHello(frame[:helloSize]); err != nil || !theirs.answers(mine) {
 		return ErrRefused
 	}
 	transcript = append(transcript, frame[helloSize:]...)
-	proof := mac(s.dialKey, 3, transcript)
+	proof := mac(keys.dial, 3, transcript)
 	if _, err := conn.Write(proof); err != nil {
 		return err
 	}
@@ -171,7 +185,7 @@ func (s *handshaker) dialLane(conn io.ReadWriter, to, stripe, lane int) error {
 		}
 		return err
 	}
-	if !hmac.Equal(last, mac(s.joinKey, 4, transcript)) {
+	if !hmac.Equal(last, mac(keys.join, 4, transcript)) {
 		return ErrRefused
 	}
 	return nil
@@ -188,11 +202,12 @@ func (s *handshaker) accept(conn io.ReadWriter, reserve func(slot) bool) (slot, 
 	if _, err := io.ReadFull(conn, transcript); err != nil {
 		return slot{}, err
 	}
-	if !hmac.Equal(transcript[helloSize:], mac(s.dialKey, 1, transcript[:helloSize])) {
-		return slot{}, ErrRefused
-	}
 	theirs, err := decodeHello(transcript[:helloSize])
 	if err != nil {
+		return slot{}, ErrRefused
+	}
+	keys, err := s.keys(int(theirs.from))
+	if err != nil || !hmac.Equal(transcript[helloSize:], mac(keys.dial, 1, transcript[:helloSize])) {
 		return slot{}, ErrRefused
 	}
 	wanted := slot{int(theirs.from), int(theirs.stripe), int(theirs.lane)}
@@ -205,7 +220,7 @@ func (s *handshaker) accept(conn io.ReadWriter, reserve func(slot) bool) (slot, 
 		return slot{}, ErrRefused
 	}
 	transcript = append(transcript, mine.encode()...)
-	transcript = append(transcript, mac(s.joinKey, 2, transcript)...)
+	transcript = append(transcript, mac(keys.join, 2, transcript)...)
 	if _, err := conn.Write(transcript[helloSize+macSize:]); err != nil {
 		return slot{}, err
 	}
@@ -213,7 +228,7 @@ func (s *handshaker) accept(conn io.ReadWriter, reserve func(slot) bool) (slot, 
 	if _, err := io.ReadFull(conn, proof); err != nil {
 		return slot{}, err
 	}
-	if !hmac.Equal(proof, mac(s.dialKey, 3, transcript)) {
+	if !hmac.Equal(proof, mac(keys.dial, 3, transcript)) {
 		return slot{}, ErrRefused
 	}
 	inner, err := s.protect(conn, wanted.rank, false)
@@ -223,7 +238,7 @@ func (s *handshaker) accept(conn io.ReadWriter, reserve func(slot) bool) (slot, 
 	if !reserve(wanted) {
 		return slot{}, ErrRefused
 	}
-	_, err = inner.Write(mac(s.joinKey, 4, append(transcript, proof...)))
+	_, err = inner.Write(mac(keys.join, 4, append(transcript, proof...)))
 	return wanted, err
 }
 

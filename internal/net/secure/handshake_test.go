@@ -126,11 +126,12 @@ func TestDialerChecksWhoAnswers(t *testing.T) {
 		s := handshakerOf(t, identity(2, 3))
 		script := make([]byte, helloSize+macSize)
 		mine, err := s.hello(0, 0)
-		if _, rerr := io.ReadFull(there, script); rerr != nil || err != nil {
-			t.Error(rerr, err)
+		keys, kerr := s.keys(0)
+		if _, rerr := io.ReadFull(there, script); rerr != nil || kerr != nil || err != nil {
+			t.Error(rerr, kerr, err)
 		}
 		answer := mine.encode()
-		there.Write(append(answer, mac(s.joinKey, 2, append(script, answer...))...))
+		there.Write(append(answer, mac(keys.join, 2, append(script, answer...))...))
 	}()
 	err := handshakerOf(t, identity(0, 3)).dial(here, 1, 0)
 	check.That(t, err == ErrRefused, "rank 2 in place of rank 1: %v, want a refusal", err)

@@ -80,20 +80,21 @@ func lookers() map[string]string {
 // address. Another host or rank has chosen none of this host's own services.
 func dialers() map[string]string {
 	return map[string]string{
-		"internal/bench/wire.go":              "rank 0, by secure.Dialable",
-		"internal/doctor/probe/interfaces.go": "another host, and nothing is sent",
-		"internal/doctor/probe/pairs.go":      "another host, by secure.Dialable",
-		"internal/files/relay/link.go":        "another host, by secure.Dialable",
-		"internal/host/errand/dial.go":        "gorun forward",
-		"internal/host/inspect/ras.go":        "the kernel: a process of this user listens there",
-		"internal/mpi/gloo/notice.go":         "a process of this host, which listens there",
-		"internal/net/callback/dial.go":       "gorun, by the ticket",
-		"internal/net/secure/dial.go":         "another rank, by Dialable",
-		"internal/net/secure/endpoint.go":     "the agent, and nothing is sent",
-		"internal/sight/control/socket.go":    "the user's own folder",
-		"ring/internal/boot/client.go":        "the agent",
-		"ssh/auth.go":                         "SSH_AUTH_SOCK and IdentityAgent",
-		"ssh/dial.go":                         "the user's hosts",
+		"internal/bench/wire.go":               "rank 0, by secure.Dialable",
+		"internal/doctor/probe/interfaces.go":  "another host, and nothing is sent",
+		"internal/doctor/probe/pairs.go":       "another host, by secure.Dialable",
+		"internal/files/relay/link.go":         "another host, by secure.Dialable",
+		"internal/host/errand/dial.go":         "gorun forward",
+		"internal/host/inspect/ras.go":         "the kernel: a process of this user listens there",
+		"internal/mpi/gloo/notice.go":          "a process of this host, which listens there",
+		"internal/net/callback/dial.go":        "gorun, by the ticket",
+		"internal/net/secure/authenticator.go": "another member, by the Dialable of the callers",
+		"internal/net/secure/dial.go":          "another rank, by Dialable",
+		"internal/net/secure/endpoint.go":      "the agent, and nothing is sent",
+		"internal/sight/control/socket.go":     "the user's own folder",
+		"ring/internal/boot/client.go":         "the agent",
+		"ssh/auth.go":                          "SSH_AUTH_SOCK and IdentityAgent",
+		"ssh/dial.go":                          "the user's hosts",
 	}
 }
 
