@@ -110,4 +110,5 @@ func (j *elasticJob) connectionLost(p *elasticProcess, l wire.Lost) {
 	l.Cause = session.Clean(l.Cause)
 	failed := cmp.Or(j.procs[j.epoch.plan.Members[l.Rank].Process], p)
 	j.abort(failed.name.Host, failed, core.RankLost{Lost: l}.AbortCause())
+	j.step(elastic.RankLost{Process: p.name, Rank: l.Rank})
 }

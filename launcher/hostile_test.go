@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"net/netip"
+	"regexp"
 	"runtime"
 	"strings"
 	"sync"
@@ -422,6 +423,19 @@ func TestQuestionsUseUpNoOthersShare(t *testing.T) {
 	check.That(t, err == nil && r.Cause == nil, "%v, %.300v", err, r.Cause)
 }
 
+// A host brings no values of ranks that it may spawn, by which it would end fences without the
+// values of other hosts.
+func TestFencesAreOfPlannedRanks(t *testing.T) {
+	hostile := func(a *fake.Agent) error {
+		values := map[int][]byte{2: nil, 3: nil, 5: nil, 7: nil}
+		err := a.Out.SendMessage(wire.TypeFence, wire.Fence{Name: "f", Values: values})
+		return errors.Join(err, a.UntilEOF())
+	}
+	r, err := runSpawning(t, []*fake.Machine{serving(obey), serving(hostile)}, 8, nil)
+	check.That(t, err == nil && r.Cause != nil && r.Cause.Host == "h1" &&
+		regexp.MustCompile("the agent spoke for rank [57]").MatchString(r.Cause.String()), "%v, %.300v", err, r.Cause)
+}
+
 // What a host wants the user to know is shown as its words, in one line, and not as gorun's.
 func TestNotesNameTheirHosts(t *testing.T) {
 	said := func(a *fake.Agent) error {
@@ -547,20 +561,12 @@ func TestEndsOfSpawnedRanksAreShort(t *testing.T) {
 	r, err := runSpawning(t, []*fake.Machine{serving(func(a *fake.Agent) error {
 		before := heapSize()
 		for range ranks {
-			more := wire.SpawnRequest{By: 0, Programs: []wire.SpawnProgram{{Argv: wire.Texts{"a"}, Ranks: 1}}}
-			if err := a.Out.SendMessage(wire.TypeSpawn, more); err != nil {
-				return err
-			}
-			f, err := a.Expect(wire.TypeWorld)
+			rank, err := spawnOne(a)
 			if err != nil {
 				return err
 			}
-			var w wire.World
-			if err := f.Decode(&w); err != nil || len(w.Numbers) != 1 {
-				return fmt.Errorf("%+v, %w", w, err)
-			}
 			e := wire.Exit{
-				Rank:    w.Numbers[0],
+				Rank:    rank,
 				Failed:  long,
 				Remedy:  long,
 				Program: long,
@@ -575,6 +581,26 @@ func TestEndsOfSpawnedRanksAreShort(t *testing.T) {
 	})}, 128, func(o *Options) { o.Stdout = io.Discard; o.Stderr = io.Discard })
 	succeeds(t, r.Result, err)
 	check.That(t, kept/ranks < 6<<10, "%d KiB are kept of each rank", kept/ranks>>10)
+}
+
+// A rank that was spawned, and fails, runs none of the job's programs, which may be several.
+func TestSpawnedRankThatFails(t *testing.T) {
+	r, err := runSpawning(t, []*fake.Machine{serving(func(a *fake.Agent) error {
+		rank, err := spawnOne(a)
+		if err != nil {
+			return err
+		}
+		if err := a.Exit(wire.Exit{Rank: rank, Code: 3}); err != nil {
+			return err
+		}
+		return obey(a)
+	})}, 1, func(o *Options) {
+		one := o.Programs[0]
+		one.Ranks = 1
+		o.Programs = []Program{one, one}
+	})
+	check.That(t, err == nil && r.Cause != nil && r.Cause.Rank == 2 && r.Cause.Program == "" && r.Code() == 3,
+		"%+v, %v", r.Cause, err)
 }
 
 // heap is how much memory is in use.

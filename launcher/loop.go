@@ -412,6 +412,10 @@ func (l *loop) output(s *session.Session, f wire.Frame) error {
 	if err := s.Out.CountReceived(f.Stream, len(f.Payload)); err != nil {
 		return err
 	}
+	if fd == wire.Result && !s.Host.Planned(rank) { // the results of spawned ranks have no place
+		s.Out.Creditor(f.Stream)(len(f.Payload))
+		return nil
+	}
 	shown := wire.OutputStream(numberOf(s, rank), fd)
 	if len(f.Payload) == 0 {
 		p.Pause(shown, s.Out.Creditor(f.Stream))

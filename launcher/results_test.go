@@ -62,6 +62,32 @@ func TestTooLargeResultIsLost(t *testing.T) {
 	check.OK(t, err)
 }
 
+// Results of spawned ranks have no place among those of the job, and take none on its disk until it
+// ends: a host may spawn tens of thousands of ranks.
+func TestSpawnedRanksHaveNoResults(t *testing.T) {
+	dir := t.TempDir()
+	var kept []string
+	talk := func(a *fake.Agent) error {
+		rank, err := spawnOne(a)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(a.Print(0, wire.Result, "0123456789"), flood(a, rank, wire.Result, 2*wire.Window),
+			a.Exit(wire.Exit{Rank: rank})); err != nil {
+			return err
+		}
+		time.Sleep(time.Second / 2)
+		kept, err = filepath.Glob(filepath.Join(dir, ".process.*"))
+		return errors.Join(err, succeed(a))
+	}
+	r, err := runSpawning(t, []*fake.Machine{serving(talk)}, 1, func(o *Options) {
+		o.ResultDir = dir
+		o.ResultLimit = 1 << 30
+	})
+	succeeds(t, r.Result, errors.Join(err, r.Output))
+	check.Equal(t, fmt.Sprint(kept), fmt.Sprint([]string{filepath.Join(dir, ".process.0")}))
+}
+
 // In an elastic job a result belongs to the rank that its process is at the end. Those of earlier
 // processes are removed. Ranks that ask for no epoch keep the numbers with which they were started.
 func TestResultsOfElasticJobs(t *testing.T) {

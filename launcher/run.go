@@ -187,7 +187,7 @@ func (j *job) check(s *session.Session, message report) error {
 	case sent[wire.SpawnRequest]:
 		return s.CheckSpawn(m.body)
 	case sent[wire.Fence]:
-		return session.CheckFence(*m.body, s.Owns)
+		return session.CheckFence(*m.body, s.Host.Planned) // others take part in no fence of the job
 	case sent[wire.Park]:
 		return unexpected(wire.TypePark)
 	case sent[wire.Joined]:
@@ -207,7 +207,7 @@ func (j *job) result() Result {
 	if r.Cause == nil || r.Cause.Rank < 0 {
 		return r
 	}
-	if len(j.opts.Programs) > 1 {
+	if len(j.opts.Programs) > 1 && r.Cause.Rank < j.plan.Size { // a rank that was spawned runs another one
 		r.Cause.Program = plan.ProgramOf(r.Cause.Rank, j.opts.Programs).Argv[0]
 	}
 	r.Cause.ReadStderr(j.streams.LastLines(r.Cause.Rank))

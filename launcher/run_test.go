@@ -40,6 +40,13 @@ func runOn(t *testing.T, machines []*fake.Machine, change func(*Options)) (r ran
 // runSpawning is like runOn. Each machine may spawn so many ranks at a time.
 func runSpawning(t *testing.T, machines []*fake.Machine, most int, change func(*Options)) (r ran, err error) {
 	t.Helper()
+	return runPlanned(t, machines, func(p Plan) Plan { return p.WithSpawn(most, 0) }, change)
+}
+
+// runPlanned is like runOn, with another plan than that of all slots.
+func runPlanned(t *testing.T, machines []*fake.Machine, other func(Plan) Plan, change func(*Options)) (r ran,
+	err error) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		var hosts []hostfile.Host
 		for i, m := range machines {
@@ -48,7 +55,7 @@ func runSpawning(t *testing.T, machines []*fake.Machine, most int, change func(*
 				m.Disk = fake.NewDisk(map[string]string{"/opt/gorun": "build one"})
 			}
 		}
-		p := must.Get(plan.New(hosts, Request{}))(t).WithSpawn(most, 0)
+		p := other(must.Get(plan.New(hosts, Request{}))(t))
 		var out fake.Terminal
 		opts := testOptions(p.Size, &out, func(_ context.Context, h hostfile.Host) (Host, error) {
 			return machines[h.Name[1]-'0'], nil
@@ -110,6 +117,23 @@ func obey(a *fake.Agent) error {
 		return err
 	}
 	return a.Finish(wire.Exit{Signal: 15, Stopped: true})
+}
+
+// spawnOne has rank 0 spawn a rank, and returns its number.
+func spawnOne(a *fake.Agent) (rank int, err error) {
+	more := wire.SpawnRequest{By: 0, Programs: []wire.SpawnProgram{{Argv: wire.Texts{"a"}, Ranks: 1}}}
+	if err := a.Out.SendMessage(wire.TypeSpawn, more); err != nil {
+		return 0, err
+	}
+	f, err := a.Expect(wire.TypeWorld)
+	if err != nil {
+		return 0, err
+	}
+	var w wire.World
+	if err := f.Decode(&w); err != nil || len(w.Numbers) != 1 {
+		return 0, fmt.Errorf("%+v, %w", w, err)
+	}
+	return w.Numbers[0], nil
 }
 
 // ignoreAll never ends by itself, though it beats.

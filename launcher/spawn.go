@@ -29,14 +29,16 @@ func (c *spawnCoordinator) request(from *session.Session, r wire.SpawnRequest) {
 		from.Out.SendMessage(wire.TypeWorld, wire.World{ID: r.ID, By: r.By, Refused: err.Error()})
 		return
 	}
+	here := make([]bool, len(c.sessions)) // the hosts that run a rank of the world
 	for rank, number := range w.Numbers {
 		c.sessions[w.HostOf[rank]].Spawn(number)
+		here[w.HostOf[rank]] = true
 	}
 	c.spawned(w.Numbers)
 	full := session.Encode(w)
 	elsewhere := session.Encode(outline(w))
 	for i, s := range c.sessions {
-		if slices.Contains(w.HostOf, i) {
+		if here[i] {
 			s.Out.Send(wire.TypeWorld, full)
 		} else {
 			s.Out.Send(wire.TypeWorld, elsewhere)

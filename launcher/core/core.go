@@ -3,7 +3,7 @@ package core
 import (
 	"errors"
 	"fmt"
-	"slices"
+	"math"
 	"syscall"
 	"time"
 
@@ -128,8 +128,10 @@ type Machine struct {
 	hostOf     func(rank int) string
 	exits      []Exit
 	victims    victims
-	aborter    int      // rank that requested the abort, or whose leaving led to it; -1: none
-	awaited    int      // rank that ended while others wait for it in MPI, or -1
+	aborter    int // rank that requested the abort, or whose leaving led to it; -1: none
+	awaited    int // rank that ended while another waits for it in MPI, or -1
+	waiter     int // the one that waits
+	awaitedAt  time.Duration
 	late       *Failure // failure of a rank that did not call MPI_Init in time
 	aborted    bool
 	abortCause string // cause of the abort
@@ -326,8 +328,22 @@ func (c *Machine) Result() Result {
 		}
 	}
 	r.Cause = c.cause()
+	if r.Cause == nil && c.awaited >= 0 && c.reason == NotStopped {
+		r.Cause = c.withoutEnd()
+	}
 	r.Others = c.tolerated(r.Cause)
 	return r
+}
+
+// withoutEnd blames the host of the awaited rank: it ended the job, and does not say that the rank
+// ended before the ranks were stopped. A hostile host would have gorun exit with 0.
+func (c *Machine) withoutEnd() *Failure {
+	return &Failure{
+		Rank: -1,
+		Host: c.hostOf(c.awaited),
+		Lost: fmt.Errorf("it reported that rank %d ended while others waited, but sent no exit status", c.awaited),
+		At:   c.awaitedAt,
+	}
 }
 
 // tolerated returns the failures of ranks that left the others running, but for the first one.
@@ -362,12 +378,14 @@ func (c *Machine) cause() *Failure {
 			firstAt = at
 		}
 	}
+	left := c.leftMPI() // once: a hostile host may have many ranks that abort
 	if c.late != nil {
 		consider(c.late.At, *c.late)
 	}
 	for _, e := range c.exits {
 		if e.Rank == c.awaited && !e.IsFailure() {
 			e.MPI = MPIAwaited
+			e.Waiter = c.waiter
 		}
 		if e.IsFailure() && !e.Stopped {
 			f := c.failureOf(e)
@@ -377,7 +395,7 @@ func (c *Machine) cause() *Failure {
 				f.Victim = true
 				f.AbortCause = prose.Printable(c.abortCause)
 			} else if e.MPI == MPIAborted {
-				f.Victim = c.leftMPI(e.At)
+				f.Victim = left < e.At+abortLag
 			}
 			consider(e.At, f)
 		}
@@ -408,11 +426,18 @@ func (c *Machine) cause() *Failure {
 // abortLag bounds the delay between the moment when MPI notices the end of a rank and its report.
 const abortLag = time.Second
 
-// leftMPI reports whether a rank had left its MPI without a word when another one aborted:
-// libraries abort when they lose a connection. A rank that fails because of the abort ends
-// otherwise.
-func (c *Machine) leftMPI(aborted time.Duration) bool {
-	return slices.ContainsFunc(c.exits, func(e Exit) bool {
-		return !e.Stopped && (e.MPI == MPIUnfinished || e.Signal == int(syscall.SIGKILL)) && e.At < aborted+abortLag
-	})
+// leftMPI returns when a rank first left its MPI without a word; no rank did so before never.
+// Libraries abort when they lose a connection, so that ranks which abort from then on are victims.
+// A rank that fails because of the abort ends otherwise.
+func (c *Machine) leftMPI() time.Duration {
+	first := never
+	for _, e := range c.exits {
+		if !e.Stopped && (e.MPI == MPIUnfinished || e.Signal == int(syscall.SIGKILL)) {
+			first = min(first, e.At)
+		}
+	}
+	return first
 }
+
+// never is later than all times of a job.
+const never = time.Duration(math.MaxInt64)

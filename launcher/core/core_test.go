@@ -367,3 +367,39 @@ func TestLostWithAsksForEachRankOnce(t *testing.T) {
 	c.hosts[7].done = false
 	check.Equal(t, c.lostWith(), "h7")
 }
+
+// A hostile host may report tens of thousands of ranks that it has spawned, as many as may abort,
+// before its job ends.
+func TestManyAbortsTakeLittleTime(t *testing.T) {
+	const spawned = 1 << 16
+	c := New(corePlan(t).WithSpawn(16, 0), grace, TolerateNone)
+	for i := range spawned {
+		c.Step(RankExited{0, Exit{Rank: 5 + 3*i, MPI: MPIAborted, At: time.Second}}, time.Second)
+	}
+	c.Step(RankExited{1, Exit{Rank: 2, MPI: MPIUnfinished, At: 2*time.Second - 1}}, 2*time.Second)
+	start := time.Now()
+	r := c.Result()
+	took := time.Since(start)
+	check.That(t, took < 5*time.Second, "%v for %d ranks", took, spawned)
+	check.That(t, r.Cause.Rank == 2 && !r.Cause.Victim, "%v is the cause, before which the others aborted", r.Cause)
+}
+
+// A hostile host may report, of each of the ranks that it may spawn, that it lost another one of
+// them, in a chain or a circle.
+func TestManyLossesTakeLittleTime(t *testing.T) {
+	const spawned = 1 << 16
+	for name, last := range map[string]int{"chain": spawned, "circle": 1} {
+		v := victims{}
+		start := time.Now()
+		v.add(wire.Lost{By: spawned - 1, Rank: last}, 0)
+		for rank := 1; rank < spawned-1; rank++ {
+			v.add(wire.Lost{By: rank, Rank: rank + 1, Left: true}, 0)
+		}
+		for rank := 1; rank < spawned; rank++ {
+			v.add(wire.Lost{By: -rank, Rank: rank, Left: true}, 0)
+		}
+		took := time.Since(start)
+		check.That(t, took < 5*time.Second, "%s: %v for %d losses", name, took, len(v))
+		check.That(t, name != "chain" || v.origin(1) == spawned, "%s: rank %d was lost first", name, v.origin(1))
+	}
+}

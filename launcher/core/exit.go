@@ -23,6 +23,7 @@ type Exit struct {
 	Aborted bool          // whether it had been told to abort before it ended
 	At      time.Duration // since the job began
 	MPI     MPIEnd
+	Waiter  int           // the rank that waits, with MPIAwaited
 	Asked   int           // the code given to MPI_Abort
 	Failed  string        // why it did not start, with Code 125, 126 or 127, or ""
 	Remedy  string        // what to do about Failed, or ""
@@ -41,7 +42,7 @@ type MPIEnd string
 const (
 	MPIAborted    MPIEnd = "aborted"    // the rank called MPI_Abort
 	MPIUnfinished MPIEnd = "unfinished" // the rank ended between MPI_Init and MPI_Finalize
-	MPIAwaited    MPIEnd = "awaited"    // the rank ended while other ranks wait for it in MPI
+	MPIAwaited    MPIEnd = "awaited"    // the rank ended while another waits for it in MPI
 )
 
 // OutOfMemory is a memory that ran out.
@@ -91,7 +92,7 @@ func (e Exit) Describe() string {
 	case e.MPI == MPIUnfinished:
 		return "ended after MPI_Init without MPI_Finalize"
 	case e.MPI == MPIAwaited:
-		return "exited with code 0 before MPI_Init, in which other ranks wait for it"
+		return fmt.Sprintf("exited with code 0 before MPI_Init, in which rank %d waits for it", e.Waiter)
 	case e.Signal != 0:
 		text := fmt.Sprintf("was killed by signal %d (%s)", e.Signal, signalName(syscall.Signal(e.Signal)))
 		if e.Core {

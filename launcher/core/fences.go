@@ -13,7 +13,6 @@ type Fences struct {
 	gather *kv.Fences
 	epoch  int
 	size   int
-	ended  []int // ranks that have ended and can reach no fence
 }
 
 // maxFenced bounds the values of one fence together: they go to every host in one message.
@@ -44,17 +43,17 @@ func (f *Fences) Add(host string, part wire.Fence) (*wire.Fence, error) {
 // RankEnded records that a rank has ended. Spawned ranks take part in no fence of the job.
 func (f *Fences) RankEnded(rank int) {
 	if rank < f.size {
-		f.ended = append(f.ended, rank)
+		f.gather.End(rank)
 	}
 }
 
 // Stuck returns a rank that has ended while others wait for it in a fence, or nil.
 func (f *Fences) Stuck() *RankLost {
-	name, rank, stuck := f.gather.Stuck(f.ended)
+	name, rank, waiter, stuck := f.gather.Stuck()
 	if !stuck {
 		return nil
 	}
-	return &RankLost{wire.EndedBefore(name, f.epoch, rank)}
+	return &RankLost{wire.EndedBefore(name, f.epoch, rank, waiter)}
 }
 
 func (e RankLost) Error() string { return fmt.Sprintf("rank %d: %s", e.Rank, e.Cause) }

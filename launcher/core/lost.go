@@ -45,6 +45,8 @@ func (c *Machine) rankLost(l wire.Lost, now time.Duration) []Action {
 	case l.Awaited:
 		if c.awaited < 0 {
 			c.awaited = l.Rank
+			c.waiter = l.Waiter
+			c.awaitedAt = now
 		}
 		return c.fail(wire.Abort{Rank: l.Rank, Host: c.hostOf(l.Rank), Cause: l.Cause}, now)
 	case l.By != l.Rank:
@@ -103,8 +105,9 @@ const (
 type victims map[int]loss
 
 type loss struct {
-	rank  int           // the lost rank
-	until time.Duration // until when the victim's own failure is a consequence; 0: always
+	rank   int           // the lost rank
+	until  time.Duration // until when the victim's own failure is a consequence; 0: always
+	origin int           // a rank on the way to the one that was lost first, or that one
 }
 
 // add records a report at time now.
@@ -117,7 +120,7 @@ func (v victims) add(l wire.Lost, now time.Duration) {
 		}
 		until = now + leftTime
 	}
-	v[l.By] = loss{l.Rank, until}
+	v[l.By] = loss{l.Rank, until, l.Rank}
 }
 
 // includes reports whether e, a failure, is a consequence.
@@ -126,14 +129,19 @@ func (v victims) includes(e Exit) bool {
 	return ok && (lost.until == 0 || e.At <= lost.until)
 }
 
-// origin follows the reported losses from a rank to the rank that was lost first.
+// origin follows the reported losses from a rank to the rank that was lost first, or to any of
+// several that lost each other. It shortens the way for the next time: a host may report that each
+// of 65,536 ranks lost the one before it.
 func (v victims) origin(rank int) int {
-	for range len(v) {
+	for {
 		lost, ok := v[rank]
-		if !ok {
-			break
+		if !ok || lost.origin == rank {
+			return rank
 		}
-		rank = lost.rank
+		if next, ok := v[lost.origin]; ok {
+			lost.origin = next.origin
+			v[rank] = lost
+		}
+		rank = lost.origin
 	}
-	return rank
 }

@@ -199,6 +199,7 @@ func (h *simHost) Report(e wire.Exit) {
 		h.w.Broken("%s: rank %d is reported twice", h.name, e.Rank)
 	}
 	h.exited = append(h.exited, e.Rank)
+	h.gather.End(e.Rank)
 	if !h.gone {
 		h.up.send(e)
 	}
@@ -283,8 +284,8 @@ func (h *simHost) join(r *simRank, name string) {
 }
 
 func (h *simHost) checkFences() {
-	if name, rank, stuck := h.gather.Stuck(h.exited); stuck {
-		h.up.send(wire.Lost{By: rank, Rank: rank, Cause: "it came not to " + name})
+	if name, rank, waiter, stuck := h.gather.Stuck(); stuck {
+		h.up.send(wire.EndedBefore(name, 0, rank, waiter))
 	}
 }
 

@@ -27,6 +27,7 @@ type host struct {
 	own   map[int]bool // running ranks of the job
 	given int          // how many numbers were given out
 	opens int          // how many worlds its ranks have spawned
+	asks  int          // how many programs their requests have named
 	runs  map[int]bool // running spawned ranks
 	left  bool         // whether the host takes no more ranks
 }
@@ -69,20 +70,36 @@ func (b *Placements) Open(by int, r wire.SpawnRequest) (wire.World, error) {
 	if b.hosts[by].Spawn.Most == 0 {
 		return w, errors.New("this job may spawn none (--max-spawn)")
 	}
+	if h := b.hosts[by]; h.left {
+		return w, fmt.Errorf("all ranks of %s have ended", h.Name)
+	}
+	if h := b.hosts[by]; h.asks+len(r.Programs) > maxAsked {
+		return w, fmt.Errorf("ranks of %s have named %d programs to spawn in this job, and may name %d", h.Name, h.asks,
+			maxAsked)
+	}
+	b.hosts[by].asks += len(r.Programs)
 	if h := b.hosts[by]; h.opens >= max(maxWorlds, h.Spawn.Most) {
 		return w, fmt.Errorf("ranks of %s have spawned others %d times in this job, and may not more often", h.Name,
 			h.opens)
 	}
 	more := make([]int, len(b.hosts)) // ranks of this request on each host
+	var everywhere offer              // to programs that name no host, listed once for thousands of them
 	for _, p := range r.Programs {
 		if len(p.Argv) == 0 || p.Ranks < 1 || p.Ranks > maxRanks-len(w.HostOf) {
 			return w, fmt.Errorf("a program is for %d ranks", p.Ranks)
 		}
-		rooms, err := b.rooms(by, p.Host)
-		if err != nil {
-			return w, err
+		to := everywhere
+		if p.Host != "" || to.rooms == nil {
+			rooms, err := b.rooms(by, p.Host)
+			if err != nil {
+				return w, err
+			}
+			to = b.offer(rooms)
 		}
-		placed, err := b.place(rooms, more, p.Ranks)
+		if p.Host == "" {
+			everywhere = to
+		}
+		placed, err := b.place(to, more, p.Ranks)
 		if err != nil {
 			return w, err
 		}
@@ -183,18 +200,31 @@ func (b *Placements) remedy(by int) string {
 	return "; with --max-spawn N they may on all hosts"
 }
 
-// place takes n ranks to hosts, up to the spawned ranks that each may have. It counts them in more.
-func (b *Placements) place(rooms []room, more []int, n int) (hosts []int, err error) {
+// offer is rooms, and how a hostfile lists them.
+type offer struct {
+	rooms   []room
+	entries []hostfile.Host
+}
+
+func (b *Placements) offer(rooms []room) offer {
 	entries := make([]hostfile.Host, len(rooms))
-	taken := make([]int, len(rooms))
 	for i, r := range rooms {
-		h := b.hosts[r.host]
+		h := &b.hosts[r.host]
 		entries[i] = hostfile.Host{Slots: r.slots, MaxSlots: len(h.own) + h.Spawn.Most}
+	}
+	return offer{rooms, entries}
+}
+
+// place takes n ranks to hosts, up to the spawned ranks that each may have. It counts them in more.
+func (b *Placements) place(to offer, more []int, n int) (hosts []int, err error) {
+	taken := make([]int, len(to.rooms))
+	for i, r := range to.rooms {
+		h := &b.hosts[r.host]
 		taken[i] = len(h.own) + len(h.runs) + more[r.host]
 	}
-	for _, i := range Deal(entries, taken, n, BySlot) {
-		hosts = append(hosts, rooms[i].host)
-		more[rooms[i].host]++
+	for _, i := range Deal(to.entries, taken, n, BySlot) {
+		hosts = append(hosts, to.rooms[i].host)
+		more[to.rooms[i].host]++
 	}
 	if len(hosts) < n {
 		return nil, fmt.Errorf("%d of %d find room: --max-spawn allows %d spawned ranks at a time on a host",

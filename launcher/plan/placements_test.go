@@ -74,6 +74,24 @@ func TestWorldsOfAHostAreBounded(t *testing.T) {
 	check.OK(t, err, "another host's ranks")
 }
 
+// Requests that are refused for their last program count too, however many programs they name.
+func TestRefusedRequestsAreBounded(t *testing.T) {
+	for _, programs := range []int{1, maxPrograms} {
+		b := placementsOf(t, 2)
+		r := request("a", slices.Repeat([]int{1}, programs)...)
+		r.Programs[programs-1].Ranks = 0
+		n := 0
+		for ; n < maxAsked/programs; n++ {
+			_, err := b.Open(0, r)
+			must.That(t, err != nil && !strings.Contains(err.Error(), "may name"), "request %d of %d programs: %v", n,
+				programs, err)
+		}
+		check.Error(b.Open(0, r)).Says(t, "ranks of a have named 65536 programs to spawn in this job", programs)
+		_, err := b.Open(1, request("b", 1))
+		check.OK(t, err, "another host's ranks")
+	}
+}
+
 // A host that names hosts again and again takes up no more of the launcher's time in a large job.
 func TestNamedHostsTakeLittleTime(t *testing.T) {
 	const names = 20000
@@ -99,6 +117,19 @@ func TestNamedHostsTakeLittleTime(t *testing.T) {
 	few := took(10)
 	many := took(10000)
 	check.That(t, many < 50*few, "%v among 10 hosts, %v among 10000", few, many)
+}
+
+// A hostile host may ask when its ranks have ended, for what it may not have besides.
+func TestHostWithoutRanksSpawnsNothing(t *testing.T) {
+	hosts := []hostfile.Host{{Name: "a", Slots: 1}, {Name: "b", Slots: 1}}
+	p := must.Get(New(hosts, Request{NP: 2}))(t).WithSpawn(9, 0)
+	for name, p := range map[string]Plan{"own host": p, "all hosts": p.Anywhere()} {
+		b := NewPlacements(p)
+		b.Ended(1, 1)
+		for _, host := range []string{"", "a", "b", "c"} {
+			check.Error(b.Open(1, request(host, 1))).Says(t, "all ranks of b have ended", name, host)
+		}
+	}
 }
 
 func TestNumbersAreAHostsAndNeverUsedAgain(t *testing.T) {

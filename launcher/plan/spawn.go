@@ -15,6 +15,10 @@ const maxSpawned = 1 << 16
 // hostile host could fill their memory.
 const maxWorlds = 1 << 12
 
+// maxAsked bounds the programs that the ranks of one host may name in all their requests, also in
+// those that are refused: each takes time of the launcher, for all hosts.
+const maxAsked = maxSpawned
+
 // WithIdle returns the plan with the hosts that have no ranks, so that some can be spawned there.
 func (p Plan) WithIdle(hosts []hostfile.Host) Plan {
 	known := map[hostfile.Host]bool{}

@@ -3,6 +3,7 @@ package services
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -34,7 +35,7 @@ func (s *Services) watchAlone() {
 		case <-time.After(next):
 		}
 		for _, p := range contain.Descendants(os.Getpid()) {
-			if rank, text := alone(p.PID); text != "" {
+			if rank, text := alone(p.PID, s.job.Ranks); text != "" {
 				s.relay.Note(rank, kv.Note{Text: text})
 				return
 			}
@@ -62,8 +63,9 @@ func leads(job wire.Job) bool {
 }
 
 // alone returns a note about a process whose MPI will not find the other ranks, and its rank. text
-// is "" if the process finds them or has no MPI.
-func alone(pid int) (rank int, text string) {
+// is "" if the process finds them, has no MPI, or is none of ours: a rank may start a job of its
+// own.
+func alone(pid int, ours []wire.Rank) (rank int, text string) {
 	p, err := process.Open(pid)
 	if err != nil {
 		return 0, ""
@@ -83,7 +85,8 @@ func alone(pid int) (rank int, text string) {
 	env, err := p.Environment()
 	number, _ := env.Lookup("GORUN_RANK")
 	rank, noRank := strconv.Atoi(number)
-	if err != nil || noRank != nil || served(mpi, env) {
+	known := slices.ContainsFunc(ours, func(r wire.Rank) bool { return r.Rank == rank })
+	if err != nil || noRank != nil || !known || served(mpi, env) {
 		return 0, ""
 	}
 	name, _ := p.Text("comm")

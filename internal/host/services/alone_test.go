@@ -37,12 +37,13 @@ func TestProcessThatWillBeAlone(t *testing.T) {
 		"for open mpi 5":    {four, []string{"GORUN_RANK=3", "PMIX_RANK=3"}, "--mpi ompi4"},
 		"mpich":             {[]string{"libmpi.so.12"}, []string{"GORUN_RANK=3"}, ""},
 		"no rank":           {five, nil, ""},
+		"of another job":    {five, []string{"GORUN_RANK=7"}, ""},
 	} {
 		argv := slices.Concat([]string{"-i"}, tt.env, []string{self, mapWord})
 		for _, library := range tt.libraries {
 			argv = append(argv, filepath.Join(dir, library))
 		}
-		rank, text := alone(lab.StartProcess(t, "env", argv...))
+		rank, text := alone(lab.StartProcess(t, "env", argv...), []wire.Rank{{Rank: 2}, {Rank: 3}})
 		check.That(t, strings.Contains(text, tt.want) && (text == "") == (tt.want == "") && (text == "" || rank == 3),
 			"%s: rank %d, %q", name, rank, text)
 	}

@@ -18,10 +18,9 @@ type relay struct {
 	ended chan struct{}
 
 	mu      sync.Mutex
-	epoch   int   // current epoch; 0 before an elastic job begins, and in other jobs
-	rank    int   // rank of this host in the epoch, if epoch is not 0
-	size    int   // ranks in the job
-	exited  []int // ranks that post to no fence any more
+	epoch   int // current epoch; 0 before an elastic job begins, and in other jobs
+	rank    int // rank of this host in the epoch, if epoch is not 0
+	size    int // ranks in the job
 	gather  *kv.Fences
 	fences  map[string]*fenceWait
 	gets    map[uint64]chan wire.Value // unanswered requests
@@ -59,7 +58,6 @@ func (r *relay) begin(epoch, rank, size int) {
 	r.epoch = epoch
 	r.rank = rank
 	r.size = size
-	r.exited = nil
 	r.gather = kv.NewFences(1)
 	r.fences = map[string]*fenceWait{}
 	r.aborted = make(chan struct{})
@@ -124,7 +122,7 @@ func (r *relay) FenceAll(ctx context.Context, name string, values map[int][]byte
 // rankEnded notes that a rank posts to no fence any more.
 func (r *relay) rankEnded(rank int) {
 	r.mu.Lock()
-	r.exited = append(r.exited, rank)
+	r.gather.End(rank)
 	r.mu.Unlock()
 	r.checkFences()
 }
@@ -133,8 +131,8 @@ func (r *relay) rankEnded(rank int) {
 func (r *relay) checkFences() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if name, rank, stuck := r.gather.Stuck(r.exited); stuck {
-		r.send(wire.TypeLost, wire.EndedBefore(name, r.epoch, rank)) // must not block the loop
+	if name, rank, waiter, stuck := r.gather.Stuck(); stuck {
+		r.send(wire.TypeLost, wire.EndedBefore(name, r.epoch, rank, waiter)) // must not block the loop
 	}
 }
 

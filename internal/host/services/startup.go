@@ -1,6 +1,7 @@
 package services
 
 import (
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -75,11 +76,13 @@ func (s *startup) check() {
 	if len(s.entered) > 0 && len(s.ended) > 0 && !s.lost {
 		s.lost = true
 		rank := s.ended[0]
+		waiter := slices.Min(s.entered)
 		s.send(wire.TypeLost, wire.Lost{
 			By:      rank,
 			Rank:    rank,
-			Cause:   "it ended before MPI_Init, where others waited for it",
+			Cause:   fmt.Sprintf("it ended before MPI_Init, where rank %d waited for it", waiter),
 			Awaited: true,
+			Waiter:  waiter,
 		})
 	}
 }

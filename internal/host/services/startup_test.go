@@ -14,14 +14,14 @@ func TestStartupReportsARankThatOthersWaitFor(t *testing.T) {
 		want []int // ranks that are reported
 	}{
 		"ends, then others come": {func(s *startup) { s.rankEnded(1); s.enter(0); s.enter(2) }, []int{1}},
-		"others come, then ends": {func(s *startup) { s.enter(0); s.rankEnded(1); s.rankEnded(2) }, []int{1}},
+		"others come, then ends": {func(s *startup) { s.enter(2); s.enter(0); s.rankEnded(1) }, []int{1}},
 		"comes, then ends":       {func(s *startup) { s.enter(1); s.enter(0); s.rankEnded(1) }, nil},
 		"nobody comes":           {func(s *startup) { s.rankEnded(1); s.rankEnded(0) }, nil},
 		"ends after the meeting": {func(s *startup) { s.enter(0); s.end(); s.rankEnded(1) }, nil},
 	} {
 		var got []int
 		s := newStartup(wire.Job{Ranks: make([]wire.Rank, 3)}, func(_ wire.Type, message any) {
-			if lost, is := message.(wire.Lost); is && lost.Awaited && lost.By == lost.Rank {
+			if lost, is := message.(wire.Lost); is && lost.Awaited && lost.By == lost.Rank && lost.Waiter == 0 {
 				got = append(got, lost.Rank)
 			}
 		})

@@ -222,6 +222,7 @@ func (s *Services) spawnedEnded(w *World, number int) {
 			By:      number,
 			Rank:    number,
 			Awaited: true,
+			Waiter:  w.By,
 			Cause:   fmt.Sprintf("it was spawned, and ended before MPI_Init, where rank %d waits for it", w.By),
 		})
 	}

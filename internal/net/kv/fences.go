@@ -23,28 +23,44 @@ type Fences struct {
 	// bounded.
 	Largest int
 
-	want   int
-	open   map[string]*fence
-	opened map[string]int // key: who opened fences; number of those that are open
-	held   map[string]int // key: who brought values; their bytes in open fences
-	bytes  int            // bytes of the values in open fences
+	want     int
+	open     map[string]*fence
+	opened   map[string]int // key: who opened fences; number of those that are open
+	held     map[string]int // key: who brought values; their bytes in open fences
+	bytes    int            // bytes of the values in open fences
+	ended    []int          // members that bring no more values, in the order of their ends
+	endedSet map[int]bool   // the same
 }
 
 // fence is one open fence.
 type fence struct {
 	opener string
 	values map[int][]byte // key: member
+	lowest int            // lowest member
 	bytes  map[string]int // bytes of the values; key: who brought them
 	total  int            // bytes of all values
+	first  int            // how many of the first members that ended are known to be in it
+}
+
+// lacks returns the first of the members that have ended that is not in the fence. It goes on where
+// it was: tens of thousands may end one by one.
+func (f *fence) lacks(ended []int) (member int, lacks bool) {
+	for ; f.first < len(ended); f.first++ {
+		if _, in := f.values[ended[f.first]]; !in {
+			return ended[f.first], true
+		}
+	}
+	return 0, false
 }
 
 // NewFences returns fences of want members each.
 func NewFences(want int) *Fences {
 	return &Fences{
-		want:   want,
-		open:   map[string]*fence{},
-		opened: map[string]int{},
-		held:   map[string]int{},
+		want:     want,
+		open:     map[string]*fence{},
+		opened:   map[string]int{},
+		held:     map[string]int{},
+		endedSet: map[int]bool{},
 	}
 }
 
@@ -83,20 +99,27 @@ func (e *LargeError) Error() string {
 		e.Name, e.Bytes, e.Largest, e.By, e.Brought)
 }
 
+// End records that a member has ended, and brings no more values.
+func (f *Fences) End(member int) {
+	if f.endedSet[member] {
+		return
+	}
+	f.endedSet[member] = true
+	f.ended = append(f.ended, member)
+}
+
 // Stuck reports an open fence that cannot end, because a member that has ended is not in it: of
-// several the first by name.
-func (f *Fences) Stuck(ended []int) (name string, member int, stuck bool) {
+// several the first by name, with the lowest member that waits there.
+func (f *Fences) Stuck() (name string, member, waiter int, stuck bool) {
 	for open, one := range f.open {
-		if stuck && name <= open {
-			continue
-		}
-		if i := slices.IndexFunc(ended, func(m int) bool { _, in := one.values[m]; return !in }); i >= 0 {
+		if missing, lacks := one.lacks(f.ended); lacks && (!stuck || open < name) {
 			name = open
-			member = ended[i]
+			member = missing
+			waiter = one.lowest
 			stuck = true
 		}
 	}
-	return name, member, stuck
+	return name, member, waiter, stuck
 }
 
 // Add adds values by member. The fence ends when all members have one: Add then returns all values,
@@ -120,7 +143,12 @@ func (f *Fences) AddBy(by, name string, values map[int][]byte) (all map[int][]by
 		return nil, &FullError{name, by, f.opened[by], f.held[by]}
 	}
 	if opens {
-		one = &fence{opener: by, values: map[int][]byte{}, bytes: map[string]int{}}
+		one = &fence{
+			opener: by,
+			values: map[int][]byte{},
+			lowest: math.MaxInt,
+			bytes:  map[string]int{},
+		}
 	}
 	for member := range values {
 		if _, twice := one.values[member]; twice {
@@ -139,6 +167,9 @@ func (f *Fences) AddBy(by, name string, values map[int][]byte) (all map[int][]by
 	one.bytes[by] += size
 	one.total += size
 	maps.Copy(one.values, values)
+	for member := range values {
+		one.lowest = min(one.lowest, member)
+	}
 	if len(one.values) < f.want {
 		return nil, nil
 	}

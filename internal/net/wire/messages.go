@@ -335,20 +335,23 @@ type Lost struct {
 	Epoch    int `json:",omitempty"` // epoch of an elastic job
 	By, Rank int
 	Cause    string
-	// Awaited: Rank is By, and has ended while ranks wait for it in MPI, which cannot go on without
-	// it.
+	// Awaited: Rank is By, and has ended while Waiter waits for it in MPI, which cannot go on
+	// without it.
 	Awaited bool `json:",omitempty"`
+	Waiter  int  `json:",omitempty"`
 	Left    bool `json:",omitempty"` // whether Rank left shared communication in order: the job may go on
 }
 
-// EndedBefore is the loss of a rank of an epoch that has ended while others wait for it in a fence.
-func EndedBefore(fence string, epoch, rank int) Lost {
+// EndedBefore is the loss of a rank of an epoch that has ended while another waits for it in a
+// fence, which that one may have entered by a fault of its own.
+func EndedBefore(fence string, epoch, rank, waiter int) Lost {
 	return Lost{
 		Epoch:   epoch,
 		By:      rank,
 		Rank:    rank,
-		Cause:   fmt.Sprintf("it ended while others waited for it in fence %q", fence),
+		Cause:   fmt.Sprintf("it ended while rank %d waited for it in fence %q", waiter, fence),
 		Awaited: IsMPIFence(fence),
+		Waiter:  waiter,
 	}
 }
 
