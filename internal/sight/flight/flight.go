@@ -75,8 +75,9 @@ func Parse(data []byte, now time.Time) (*Dump, error) {
 	groups := map[string]*group{}
 	for name, value := range asDict(top["pg_config"]) {
 		info := asDict(value)
+		name = cut(name)
 		if len(groups) < maxGroups {
-			groups[name] = &group{Group: Group{Name: cut(name), Desc: info.text("desc"), Ranks: info.text("ranks")}}
+			groups[name] = &group{Group: Group{Name: name, Desc: info.text("desc"), Ranks: info.text("ranks")}}
 		}
 	}
 	entries := top.list("entries")
@@ -121,12 +122,13 @@ func add(groups map[string]*group, entry dict) {
 		return
 	}
 	name, _ := names[0].(string)
+	name = cut(name) // a long one takes long to look up, and a million entries may have it
 	g := groups[name]
 	if g == nil {
 		if len(groups) >= maxGroups {
 			return
 		}
-		g = &group{Group: Group{Name: cut(name)}}
+		g = &group{Group: Group{Name: name}}
 		groups[name] = g
 	}
 	if len(names) > 1 && g.Desc == "" {

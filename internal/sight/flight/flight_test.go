@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -94,6 +95,22 @@ func TestEntriesAreBounded(t *testing.T) {
 	many := taken(dump(1 << 20))
 	check.That(t, len(parsed.Groups[0].Calls) == maxCalls && parsed.Groups[0].Last == 7, "%+v", parsed.Groups[0])
 	check.That(t, many < few+1000, "a dump of a million references took %v allocations, a small one %v", many, few)
+}
+
+// Entries that share a name of 8 MiB took a millisecond each.
+func TestLongNamesTakeNoTime(t *testing.T) {
+	groups := map[string]*group{}
+	named := func(name string) dict { return dict{"process_group": &pickle.List{Items: []any{name}}} }
+	for n := range 10 { // Go does not hash the keys of a smaller map
+		add(groups, named(strconv.Itoa(n)))
+	}
+	long := named(strings.Repeat("x", 8<<20))
+	began := time.Now()
+	for range 1 << 14 {
+		add(groups, long)
+	}
+	took := time.Since(began)
+	check.That(t, len(groups) == 11 && took < 5*time.Second, "%d groups, %v", len(groups), took)
 }
 
 func FuzzParse(f *testing.F) {

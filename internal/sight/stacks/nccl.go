@@ -14,8 +14,15 @@ import (
 
 // member is a rank's view of a process group of PyTorch.
 type member struct {
-	rank  int
-	group *flight.Group
+	rank   int
+	group  *flight.Group
+	oldest *flight.Call // the oldest collective that has not ended; nil: all have
+}
+
+// groupCall is a collective of a process group.
+type groupCall struct {
+	group  string
+	number int64
 }
 
 // flights finds collectives of PyTorch's process groups that some ranks have enqueued and wait for,
@@ -23,6 +30,7 @@ type member struct {
 // ended.
 func flights(ranks []Rank) (waits []Wait) {
 	groups := map[string][]member{}
+	all := map[groupCall]*Wait{}
 	for i := range ranks {
 		if ranks[i].Flight == nil {
 			continue
@@ -30,52 +38,61 @@ func flights(ranks []Rank) (waits []Wait) {
 		for j := range ranks[i].Flight.Groups {
 			g := &ranks[i].Flight.Groups[j]
 			key := g.Name + "\x00" + g.Ranks // groups of different ranks may have the same name
-			groups[key] = append(groups[key], member{ranks[i].Rank, g})
+			members := groups[key]
+			if n := len(members); n > 0 && members[n-1].rank == ranks[i].Rank {
+				continue // a rank is in a group once
+			}
+			m := member{ranks[i].Rank, g, g.Oldest()}
+			groups[key] = append(members, m)
+			if m.oldest == nil {
+				continue
+			}
+			at := groupCall{key, m.oldest.Number}
+			if all[at] == nil {
+				all[at] = &Wait{}
+			}
+			all[at].Longest = max(all[at].Longest, m.oldest.Began)
 		}
 	}
-	for _, key := range slices.Sorted(maps.Keys(groups)) {
-		waits = append(waits, groupWaits(groups[key])...)
+	for _, at := range oldest(all, func(a, b groupCall) int {
+		return cmp.Or(cmp.Compare(a.group, b.group), cmp.Compare(a.number, b.number))
+	}) {
+		if w := all[at]; w.complete(groups[at.group], at.number) {
+			waits = append(waits, *w)
+		}
 	}
 	return waits
 }
 
-// groupWaits finds the waits of one group, given all members that reported it.
-func groupWaits(members []member) (waits []Wait) {
-	at := map[int64][]member{}
+// complete completes the wait for a collective by all members that reported its group. It reports
+// whether a rank is missing.
+func (w *Wait) complete(members []member, number int64) bool {
+	kinds := map[string][]int{}
+	name := ""
 	for _, m := range members {
-		if c := m.group.Oldest(); c != nil {
-			at[c.Number] = append(at[c.Number], m)
-		}
-	}
-	for _, number := range slices.Sorted(maps.Keys(at)) {
-		w := Wait{}
-		kinds := map[string][]int{}
-		for _, m := range at[number] {
-			c := m.group.Call(number)
-			kinds[call(c)] = append(kinds[call(c)], m.rank)
-			w.Waiting = append(w.Waiting, m.rank)
-			w.Longest = max(w.Longest, c.Began)
-		}
-		for _, m := range members {
-			if m.group.Last < number {
-				w.Missing = append(w.Missing, m.rank)
-			}
-		}
-		most := slices.SortedFunc(maps.Keys(kinds), func(a, b string) int {
-			return cmp.Or(cmp.Compare(len(kinds[b]), len(kinds[a])), cmp.Compare(kinds[a][0], kinds[b][0]))
-		})
-		w.NCCL = fmt.Sprintf("%s, call %d of process group %s", most[0], number, title(at[number][0].group))
 		switch {
-		case len(w.Missing) > 0:
-			waits = append(waits, w)
-		case len(most) > 1: // some ranks are in another call
-			w.Differ = fmt.Sprintf("%s as call %d", most[len(most)-1], number)
-			w.Missing = kinds[most[len(most)-1]]
-			w.Waiting = kinds[most[0]]
-			waits = append(waits, w)
+		case m.oldest != nil && m.oldest.Number == number:
+			kinds[call(m.oldest)] = append(kinds[call(m.oldest)], m.rank)
+			w.Waiting = append(w.Waiting, m.rank)
+			name = cmp.Or(name, title(m.group))
+		case m.group.Last < number:
+			w.Missing = append(w.Missing, m.rank)
 		}
 	}
-	return waits
+	most := slices.SortedFunc(maps.Keys(kinds), func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(kinds[b]), len(kinds[a])), cmp.Compare(kinds[a][0], kinds[b][0]))
+	})
+	w.NCCL = fmt.Sprintf("%s, call %d of process group %s", most[0], number, name)
+	if len(w.Missing) > 0 {
+		return true
+	}
+	if len(most) > 1 { // some ranks are in another call
+		w.Differ = fmt.Sprintf("%s as call %d", most[len(most)-1], number)
+		w.Missing = kinds[most[len(most)-1]]
+		w.Waiting = kinds[most[0]]
+		return true
+	}
+	return false
 }
 
 // call names a collective: "all_reduce of 1024 Float by nccl".

@@ -11,6 +11,7 @@ import (
 	"github.com/gorun/gorun/internal/sight/ras"
 	"github.com/gorun/gorun/internal/sight/recorder"
 	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // job returns ranks of which all wait in call 7, which the ranks in late have not reached.
@@ -328,4 +329,32 @@ func TestFloodOfOneHost(t *testing.T) {
 			Calls: []recorder.Call{at}}}}})
 	}
 	check.Equal(t, len(calls(ranks)), maxCalls)
+}
+
+// Whatever a host tells of PyTorch's process groups, of each rank they have one view, and the
+// missing ranks of few calls are kept.
+func TestFlightsOfOneHost(t *testing.T) {
+	const size = 256
+	const groups = 64
+	n := int64(0)
+	one := make([]Rank, size)
+	many := make([]Rank, size)
+	for rank := range size {
+		one[rank] = Rank{Rank: rank, Flight: &flight.Dump{}}
+		many[rank] = Rank{Rank: rank, Flight: &flight.Dump{}}
+		for i := range groups {
+			n++
+			g := flight.Group{Name: "g", Last: n, Calls: []flight.Call{{Number: n, Kind: "k", State: "started"}}}
+			one[rank].Flight.Groups = append(one[rank].Flight.Groups, g)
+			g.Name = strconv.Itoa(i)
+			many[rank].Flight.Groups = append(many[rank].Flight.Groups, g)
+		}
+	}
+	check.Equal(t, len(flights(one)), size-1)
+	waits := flights(many)
+	check.Equal(t, len(waits), maxCalls-maxCalls/size) // of each group, no rank lacks in the last call
+	for _, w := range waits {
+		must.That(t, len(w.Waiting) == 1 && len(w.Missing) < size, "%d ranks wait for %d", len(w.Waiting),
+			len(w.Missing))
+	}
 }

@@ -37,6 +37,7 @@ type Rank struct {
 	Exit      *Exit  `json:"exit,omitempty"`
 	Processes int    `json:"processes"`
 	Threads   int    `json:"threads"`
+	Spawned   bool   `json:"spawned,omitempty"` // by a rank, by MPI_Comm_spawn
 
 	CPU      float64 `json:"cpu"` // cores: 1 is one core all the time
 	CPUTotal float64 `json:"cpu_seconds_total"`

@@ -264,8 +264,9 @@ func (s *Sample) add(f *feed, now time.Time, elastic bool) {
 		s.Hosts[i].fill(f.prev, f.last, now)
 	}
 	for number := range f.last.ranks {
-		if elastic || number >= s.Size && f.agent.Began(number) { // a spawned rank
-			s.Ranks = append(s.Ranks, Rank{Rank: f.agent.RankNow(number), Host: name})
+		spawned := !elastic && number >= s.Size && f.agent.Began(number)
+		if elastic || spawned {
+			s.Ranks = append(s.Ranks, Rank{Rank: f.agent.RankNow(number), Host: name, Spawned: spawned})
 			s.Ranks[len(s.Ranks)-1].fill(f, number)
 			if f.agent.Spare() {
 				s.Ranks[len(s.Ranks)-1].State = Spare

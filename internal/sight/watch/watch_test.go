@@ -194,6 +194,18 @@ func TestElasticRanks(t *testing.T) {
 		"%+v", got)
 }
 
+// Ranks that were spawned are known from those that were launched, which others wait for.
+func TestSpawnedRanksAreKnown(t *testing.T) {
+	w := New(nil, 1, []Place{{"f1", []int{0}}})
+	f := &follower{watch: w, feeds: map[Agent]*feed{}}
+	s := &host{name: "f1", ranks: []int{0, 1}, now: 1}
+	one := newFeed(s)
+	one.last = &reading{at: 1, ranks: map[int]wire.RankUse{0: {PID: 10}, 1: {PID: 11}, 2: {PID: 12}}}
+	f.feeds[s] = one
+	got := f.sample().Ranks
+	check.That(t, len(got) == 2 && !got[0].Spawned && got[1].Spawned && got[1].PID == 11, "%+v", got)
+}
+
 func TestOutputIsCountedFromTheStart(t *testing.T) {
 	w := New(nil, 1, nil)
 	w.Output(0, []byte("a\n"))

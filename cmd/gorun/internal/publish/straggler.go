@@ -16,6 +16,10 @@ import (
 // lookTime is the interval of samples in the search for stragglers.
 const lookTime = 5 * time.Second
 
+// maxTold bounds the reported findings of a host: hostile ranks may alternate between slow and
+// fast.
+const maxTold = 100
+
 // Slow is which stragglers the launcher is told of.
 type Slow struct {
 	Times float64 // how many times as long as the others they take, at least; 0: none
@@ -38,6 +42,7 @@ func (s Slow) tell(late straggler.Finding) {
 type lateness struct {
 	mu     sync.Mutex
 	finder straggler.Finder
+	told   map[string]int // findings that add has returned, by host
 }
 
 // follow searches until the job ends. notify gets each finding and the note about it, and slow the
@@ -77,10 +82,20 @@ func lateText(late straggler.Finding) string {
 		percent)
 }
 
-func (l *lateness) add(s watch.Sample) []straggler.Finding {
+// add adds a sample and returns the new findings to report.
+func (l *lateness) add(s watch.Sample) (all []straggler.Finding) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.finder.Add(s)
+	if l.told == nil {
+		l.told = map[string]int{}
+	}
+	for _, late := range l.finder.Add(s) {
+		if l.told[late.Host] < maxTold {
+			l.told[late.Host]++
+			all = append(all, late)
+		}
+	}
+	return all
 }
 
 func (l *lateness) now() []straggler.Finding {

@@ -108,9 +108,12 @@ func (f *Finder) Add(s watch.Sample) []Finding {
 	return f.news(hosts)
 }
 
-// members returns the ranks for which others may wait.
+// members returns the ranks that wait for each other. Spawned ranks have worlds of their own, and a
+// hostile host could spawn so many that ranks of others seem slow, or that none does.
 func members(s watch.Sample) []watch.Rank {
-	return slices.DeleteFunc(slices.Clone(s.Ranks), func(r watch.Rank) bool { return r.State == watch.Spare })
+	return slices.DeleteFunc(slices.Clone(s.Ranks), func(r watch.Rank) bool {
+		return r.State == watch.Spare || r.Spawned
+	})
 }
 
 // basisOf returns the evidence that is available for the ranks, or "" if none is: some ranks have

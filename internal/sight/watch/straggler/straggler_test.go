@@ -92,6 +92,31 @@ func TestStragglerOfAWhile(t *testing.T) {
 	check.That(t, len(f.Costs()) == 2, "%v after another start", f.Costs())
 }
 
+// A host may spawn many ranks, of which some come and go or use no ring: they make no rank of the
+// launch a straggler, and hide none.
+func TestSpawnedRanksDoNotCount(t *testing.T) {
+	for _, slow := range []bool{false, true} {
+		var f Finder
+		var all []Finding
+		for second := 0; second <= 120; second += 10 {
+			shares := []float64{0.3, 0.3, 0.3, 0.3}
+			if slow {
+				shares[2] = 0.1
+			}
+			s := sample(second, append(shares, 0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.0)...)
+			for i := len(shares); i < len(s.Ranks); i++ {
+				s.Ranks[i].Spawned = true
+			}
+			s.Ranks[len(shares)].PID = second
+			s.Ranks[len(shares)+1].Ring = nil
+			all = append(all, f.Add(s)...)
+		}
+		found := len(all) == 1 && all[0].Rank == 2
+		check.That(t, slow && found || !slow && len(all) == 0, "rank 2 is slow: %v; %+v", slow, all)
+		check.That(t, len(f.Costs()) == 4, "%v", f.Costs())
+	}
+}
+
 // idle returns a sample of ranks without ring.
 func idle(second int, cpu []float64, gpus []float64) watch.Sample {
 	s := watch.Sample{At: time.Unix(int64(second), 0)}
