@@ -108,7 +108,7 @@ func readTrusted(path string) ([]byte, error) {
 	return readFile(path)
 }
 
-// maxFile bounds a kubeconfig, and the files that one names.
+// maxFile bounds a kubeconfig, the files that one names, and what its programs print.
 const maxFile = 4 << 20
 
 func readFile(path string) ([]byte, error) { return trust.ReadFile(path, maxFile) }

@@ -30,8 +30,10 @@ const (
 	pageSize  = 250      // pods
 )
 
-// answerTime bounds an answer that is no watch.
-const answerTime = 30 * time.Second
+const (
+	answerTime = 30 * time.Second // bounds an answer that is no watch, and the beginning of one that is
+	watchTime  = 5 * time.Minute  // after which the server is asked to end a watch
+)
 
 // Client asks an API server for the pods of a namespace. It is safe for concurrent use.
 type Client struct {
@@ -45,7 +47,9 @@ func NewClient(a Access) *Client {
 		TLSClientConfig:     a.tls,
 		Proxy:               a.proxy,
 		TLSHandshakeTimeout: 10 * time.Second,
-		ForceAttemptHTTP2:   true,
+		// A server that does not begin a watch must not make old pods seem present.
+		ResponseHeaderTimeout: answerTime,
+		ForceAttemptHTTP2:     true,
 		// A dead connection ends a watch within half a minute.
 		HTTP2: &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 15 * time.Second},
 	}

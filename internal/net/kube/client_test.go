@@ -196,6 +196,11 @@ case $KUBERNETES_EXEC_INFO in *'"interactive":false'*) echo '{"status": {"token"
 	must.OK(t, os.Truncate(long, maxFile+1))
 	silent := strings.ReplaceAll(program, "login", "silent")
 	must.OK(t, os.WriteFile(silent, []byte("#!/bin/sh\necho no token >&2; exit 3\n"), 0o700))
+	endless := strings.ReplaceAll(program, "login", "endless")
+	must.OK(t, os.WriteFile(endless, []byte("#!/bin/sh\nexec cat /dev/zero\n"), 0o700))
+	many := strings.ReplaceAll(program, "login", "many")
+	must.OK(t, os.WriteFile(many, fmt.Appendf(nil, "#!/bin/sh\necho '{\"status\":{\"token\":\"secret\"},\"more\":['\n"+
+		"head -c %d /dev/zero | sed 's/\\x00/0,/g'\necho 0']}'\n", maxValues), 0o700))
 	ok := config(t, s, "token: secret")
 	for _, tc := range []struct{ name, files, want string }{
 		{"token", ok, ""},
@@ -204,6 +209,9 @@ case $KUBERNETES_EXEC_INFO in *'"interactive":false'*) echo '{"status": {"token"
 			"apiVersion: client.authentication.k8s.io/v1}", program)), ""},
 		{"program that fails", config(t, s, "exec: {command: "+silent+"}"),
 			"get a token from " + silent + ": exit status 3"},
+		{"program that prints on and on", config(t, s, "exec: {command: "+endless+"}"),
+			"get a token from " + endless + ": it prints more than 4194304 bytes"},
+		{"program that prints many values", config(t, s, "exec: {command: "+many+"}"), "it prints no token"},
 		{"first file has all", ok + ":" + filepath.Join(dir, "missing"), ""},
 		{"split", write(t, dir, "first", "current-context: at") + ":" + ok, ""},
 		{"no context", write(t, dir, "second", "current-context: b") + ":" + ok, `no context "b"`},

@@ -19,6 +19,8 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/gorun/gorun/internal/net/untrusted"
+	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/usage"
 )
 
@@ -55,7 +57,8 @@ type namedUser struct {
 	} `yaml:"user"`
 }
 
-// credential is a program that prints a token, as those of cloud providers do.
+// credential is a program that prints a token, as those of cloud providers do. Their answers are
+// bounded as the API server's are.
 type credential struct {
 	Command    string   `yaml:"command"`
 	Args       []string `yaml:"args"`
@@ -251,7 +254,19 @@ func (c *credential) token() (string, error) {
 	for _, v := range c.Env {
 		cmd.Env = append(cmd.Env, v.Name+"="+v.Value)
 	}
-	out, err := cmd.Output()
+	more := false
+	out := &prose.Head{
+		Limit: maxFile,
+		Full: func() {
+			more = true
+			cancel()
+		},
+	}
+	cmd.Stdout = out
+	err = cmd.Run()
+	if more {
+		return "", fmt.Errorf("get a token from %s: it prints more than %d bytes", c.Command, maxFile)
+	}
 	if err != nil {
 		return "", usage.Errorf("run kubectl get pods, which asks it too", "get a token from %s: %w", c.Command, err)
 	}
@@ -260,7 +275,7 @@ func (c *credential) token() (string, error) {
 			Token string `json:"token"`
 		} `json:"status"`
 	}
-	if err := json.Unmarshal(out, &answer); err != nil || answer.Status.Token == "" {
+	if err := untrusted.Unmarshal(out.Bytes(), maxValues, &answer); err != nil || answer.Status.Token == "" {
 		return "", fmt.Errorf("get a token from %s: it prints no token", c.Command)
 	}
 	return answer.Status.Token, nil

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -129,8 +130,10 @@ func (w *Watch) once(ctx context.Context, version string) (string, error) {
 		"watch":               {"1"},
 		"resourceVersion":     {version},
 		"allowWatchBookmarks": {"1"},
-		"timeoutSeconds":      {"300"},
+		"timeoutSeconds":      {strconv.Itoa(int(watchTime / time.Second))},
 	}
+	ctx, cancel := context.WithTimeout(ctx, watchTime+answerTime)
+	defer cancel()
 	body, err := w.client.open(ctx, w.client.podsPath(), query)
 	if refused, is := errors.AsType[*RefusedError](err); is && refused.Status == http.StatusGone {
 		return "", errGone

@@ -113,3 +113,27 @@ func TestHostileWatch(t *testing.T) {
 		c.Close()
 	}
 }
+
+// Of a server that does not even begin to answer a watch, the pods are not known.
+func TestSilentWatch(t *testing.T) {
+	var asked atomic.Int32
+	s := server(t, func(w http.ResponseWriter, r *http.Request) {
+		if asked.Add(1) > 1 {
+			event(w, "ADDED", entry("w-0", "a", "2", "True"))
+		}
+		<-r.Context().Done()
+	})
+	c := must.Get(client(config(t, s, "token: secret")))(t)
+	defer c.Close()
+	c.http.Transport.(*http.Transport).ResponseHeaderTimeout /= 150
+	w := c.Watch("a=b", nil, "1")
+	defer w.Close()
+	must.Until(t, "the silence", func() bool {
+		_, err := w.Pods()
+		return err != nil && strings.Contains(err.Error(), "does not answer")
+	})
+	must.Until(t, "the next watch", func() bool {
+		pods, err := w.Pods()
+		return err == nil && len(pods) == 1
+	})
+}
