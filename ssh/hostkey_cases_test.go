@@ -77,6 +77,7 @@ func TestKnownHostsCommandIsAskedAsByOpenSSH(t *testing.T) {
 	lab.Need(t, "ssh")
 	l := newHostKeyLab(t)
 	host := publicLine(l.host)
+	t.Setenv("WORDS", "two words, %h and ${HOME}")
 	for _, tt := range []struct {
 		name    string
 		server  string // its certificate
@@ -96,6 +97,16 @@ func TestKnownHostsCommandIsAskedAsByOpenSSH(t *testing.T) {
 		{name: "authority", server: "good", prints: "@cert-authority * " + publicLine(l.authority), accept: true},
 		{name: "it fails", server: "none", prints: "NAME " + host, then: "exit 3"},
 		{name: "relative", server: "none", known: "", command: "ask"},
+		{name: "quotes", server: "none", prints: "NAME " + host, accept: true,
+			command: `"ASK" 'a  b' "c 'd" e\ f \'g '\'' "\a\\ \ \"" "x"y'z' ''` + "\ta\u00a0b  "},
+		{name: "quoted tokens", server: "none", prints: "NAME " + host, accept: true,
+			command: `ASK '%H %%H' "${WORDS}" ${WORDS}x$y $ {}`},
+		{name: "no tokens in its path", server: "none", prints: "NAME " + host, accept: true, command: "ASK%%h"},
+		{name: "unknown token", server: "none", known: "NAME " + host, prints: "NAME " + host, command: "ASK %z"},
+		{name: "no such variable", server: "none", known: "NAME " + host, prints: "NAME " + host,
+			command: "ASK ${NO_SUCH_WORDS}"},
+		{name: "variable without end", server: "none", known: "NAME " + host, prints: "NAME " + host,
+			command: "ASK ${WORDS"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			files := l.servers[tt.server]
@@ -104,12 +115,15 @@ func TestKnownHostsCommandIsAskedAsByOpenSSH(t *testing.T) {
 			writeFile(t, files.known, strings.ReplaceAll(tt.known, "NAME", name))
 			writeFile(t, filepath.Join(dir, "lines"), strings.ReplaceAll(tt.prints, "NAME", name))
 			ask := filepath.Join(dir, "ask")
-			must.OK(t, os.WriteFile(ask, []byte("#!/bin/sh\ncd "+dir+"\necho $* >>log\ncat lines\n"+tt.then), 0o700))
+			const text = "#!/bin/sh\ncd %s\nprintf '<%%s>' \"$@\" >>log\ncat lines\n%s"
+			must.OK(t, os.WriteFile(ask, fmt.Appendf(nil, text, dir, tt.then), 0o700))
+			must.OK(t, os.Symlink(ask, ask+"%%h"))
 			config := fmt.Sprintf("Host h\n  HostName 127.0.0.1\n  Port %d\n  User someone\n  IdentityFile %s\n"+
 				"  IdentitiesOnly yes\n  IdentityAgent none\n  UserKnownHostsFile %s\n"+
 				"  GlobalKnownHostsFile /dev/null\n"+
 				"  KnownHostsCommand %s %%I %%H %%t %%f %%K %%h %%n %%p %%r %%k %%%%h\n",
-				l.ports[tt.server], files.identity, files.known, or(tt.command, ask))
+				l.ports[tt.server], files.identity, files.known,
+				strings.ReplaceAll(or(tt.command, "ASK"), "ASK", ask))
 			writeFile(t, files.config, config)
 			log := func() string {
 				text, _ := os.ReadFile(filepath.Join(dir, "log"))

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,11 +42,11 @@ func (k *hostKeys) commanded(ctx context.Context, purpose, name string, key xssh
 }
 
 func (k *hostKeys) run(ctx context.Context, command, purpose, name string, key xssh.PublicKey) ([]byte, error) {
-	words := strings.Fields(command)
-	switch {
-	case strings.ContainsAny(command, `'"\`):
-		return nil, errors.New("gorun does not know its quotes")
-	case !filepath.IsAbs(words[0]):
+	words, err := splitWords(command)
+	if err != nil {
+		return nil, err
+	}
+	if len(words) == 0 || !filepath.IsAbs(words[0]) {
 		return nil, errors.New("its path is not absolute")
 	}
 	tokens := append(thisMachine().tokens(k.settings), "%H", name, "%I", purpose)
@@ -54,9 +56,14 @@ func (k *hostKeys) run(ctx context.Context, command, purpose, name string, key x
 		blob := base64.StdEncoding.EncodeToString(key.Marshal())
 		tokens = append(tokens, "%f", xssh.FingerprintSHA256(bare(key)), "%K", blob, "%t", key.Type())
 	}
-	replacer := strings.NewReplacer(tokens...)
-	for i, word := range words {
-		words[i] = replacer.Replace(word)
+	texts := map[string]string{}
+	for pair := range slices.Chunk(tokens, 2) {
+		texts[pair[0]] = pair[1]
+	}
+	for i, word := range words[1:] {
+		if words[1+i], err = expandWord(word, texts); err != nil {
+			return nil, err
+		}
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -84,6 +91,76 @@ func (k *hostKeys) run(ctx context.Context, command, purpose, name string, key x
 		return nil, err
 	}
 	return text, cmd.Wait()
+}
+
+// splitWords splits a command as OpenSSH does (argv_split): quotes of both kinds keep blanks, and a
+// backslash stands for itself but before a quote, another one, or a blank outside of quotes.
+func splitWords(command string) (words []string, err error) {
+	var word []byte // nil between words
+	quote := byte(0)
+	for i := 0; i < len(command); i++ {
+		c := command[i]
+		next := command[i+1 : min(i+2, len(command))]
+		blank := quote == 0 && (c == ' ' || c == '\t')
+		switch {
+		case blank && word != nil:
+			words = append(words, string(word))
+			word = nil
+			continue
+		case blank:
+			continue
+		case word == nil:
+			word = []byte{}
+		}
+		switch {
+		case c == '\\' && next != "" && (strings.Contains(`'"\`, next) || quote == 0 && next == " "):
+			i++
+			word = append(word, next...)
+		case quote == 0 && (c == '\'' || c == '"'):
+			quote = c
+		case quote != 0 && c == quote:
+			quote = 0
+		default:
+			word = append(word, c)
+		}
+	}
+	if quote != 0 {
+		return nil, errors.New("a quote is not closed")
+	}
+	if word != nil {
+		words = append(words, string(word))
+	}
+	return words, nil
+}
+
+// expandWord replaces tokens by their texts, and ${NAME}, in one pass. As with OpenSSH, each must
+// be known.
+func expandWord(word string, texts map[string]string) (string, error) {
+	var b strings.Builder
+	for word != "" {
+		switch {
+		case strings.HasPrefix(word, "${"):
+			name, rest, closed := strings.Cut(word[2:], "}")
+			value, set := os.LookupEnv(name)
+			if !closed || !set {
+				return "", fmt.Errorf("${%s} has no value", name)
+			}
+			b.WriteString(value)
+			word = rest
+		case word[0] == '%':
+			token := word[:min(2, len(word))]
+			text, known := texts[token]
+			if !known {
+				return "", fmt.Errorf("%q is no token", token)
+			}
+			b.WriteString(text)
+			word = word[2:]
+		default:
+			b.WriteByte(word[0])
+			word = word[1:]
+		}
+	}
+	return b.String(), nil
 }
 
 // bare returns the key in a certificate, or the key itself.

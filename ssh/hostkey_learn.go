@@ -67,7 +67,13 @@ func (k *hostKeys) append(ctx context.Context, file string, key xssh.PublicKey) 
 		return err
 	}
 	defer f.Close() // also releases the lock
-	if err := lock(ctx, f); err != nil {
+	l := &learning{}
+	if k.resolver != nil {
+		l = &k.resolver.learning
+	}
+	l.Lock()
+	defer l.Unlock()
+	if err := l.lock(ctx, f); err != nil {
 		return err
 	}
 	if err := k.load(); err != nil {
@@ -105,11 +111,19 @@ func endsLine(f *os.File) bool {
 	return err != nil || last[0] == '\n'
 }
 
-// lock takes the file's exclusive lock, until the file is closed. It polls, because a blocking call
-// would not end with ctx.
-func lock(ctx context.Context, f *os.File) error {
+// lockTime bounds the wait for a lock: another user who may read the file may hold it forever.
+const lockTime = 2 * time.Second
+
+// lock takes the file's exclusive lock, until the file is closed. After lockTime it gives the lock
+// up for good: then two processes may add one key. It polls, because a blocking call would not end
+// with ctx.
+func (l *learning) lock(ctx context.Context, f *os.File) error {
+	if l.unlocked {
+		return nil
+	}
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
+	end := time.After(lockTime)
 	for {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if err == nil || !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
@@ -117,6 +131,9 @@ func lock(ctx context.Context, f *os.File) error {
 		}
 		select {
 		case <-tick.C:
+		case <-end:
+			l.unlocked = true
+			return nil
 		case <-ctx.Done():
 			return fmt.Errorf("%s is locked by another process: %w", f.Name(), context.Cause(ctx))
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 	xssh "golang.org/x/crypto/ssh"
+	"golang.org/x/sys/unix"
 )
 
 func mustHostKeys(t testing.TB, s settings) *hostKeys {
@@ -126,6 +127,26 @@ func TestKeysAreLearnedThroughNoLinkOfOthers(t *testing.T) {
 	check.That(t, err != nil && string(text) == "old\n", "%v: the file has %q", err, text)
 }
 
+// A key is learned although another user who may read the file holds its lock.
+func TestKeysAreLearnedWhoeverHoldsTheLock(t *testing.T) {
+	s, files := newServer(t)
+	files.write(t, s, "StrictHostKeyChecking accept-new")
+	writeFile(t, files.known, "")
+	holder := must.Get(os.Open(files.known))(t)
+	defer holder.Close()
+	must.OK(t, unix.Flock(int(holder.Fd()), unix.LOCK_EX))
+	config := files.Config()
+	config.Resolver = new(Resolver)
+	within(t, hangLimit, "learning", func() {
+		c, err := Dial(timeout(t, 10*time.Second), config)
+		if check.OK(t, err) {
+			c.Close()
+		}
+	})
+	check.That(t, config.Resolver.learning.unlocked, "each further host waits for the lock")
+	check.Equal(t, strings.Count(string(must.Get(os.ReadFile(files.known))(t)), "\n"), 1, "lines")
+}
+
 // The hosts of a job share what was read, until the file changes.
 func TestKnownHostsAreReadOnce(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "known_hosts")
@@ -146,11 +167,11 @@ func TestLockedKnownHosts(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	holder := must.Get(os.Create(path))(t)
 	defer holder.Close()
-	must.OK(t, lock(t.Context(), holder))
+	must.OK(t, new(learning).lock(t.Context(), holder))
 	other := must.Get(os.Open(path))(t)
 	defer other.Close()
 	within(t, hangLimit, "lock", func() {
-		check.That(t, lock(timeout(t, 50*time.Millisecond), other) != nil, "two have the lock")
+		check.That(t, new(learning).lock(timeout(t, 50*time.Millisecond), other) != nil, "two have the lock")
 	})
 }
 

@@ -19,6 +19,14 @@ type Resolver struct {
 	mu      sync.Mutex
 	configs map[string]*config.Config // configurations by Config.ConfigFile
 	known   map[string]knownFile      // known_hosts files by path
+
+	learning learning
+}
+
+// learning lets one connection at a time add to known_hosts.
+type learning struct {
+	sync.Mutex
+	unlocked bool // whether another process has held the file's lock for lockTime
 }
 
 // knownFile is a known_hosts file as it was read.
