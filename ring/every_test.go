@@ -166,8 +166,8 @@ func TestEveryAlgorithm(t *testing.T) {
 		for row, l := range rows {
 			t.Run(name+"/"+row, func(t *testing.T) {
 				comms := l.join(t, l.job(t))
-				for _, n := range []int{1, 3000, 300_000} {
-					if n < 300_000 || l.streams > 1 && !testing.Short() {
+				for _, n := range []int{1, 3000, 120_000} {
+					if n < 120_000 || l.streams > 1 && !testing.Short() {
 						everyForm(t, comms, n)
 					}
 				}

@@ -54,17 +54,22 @@ func awkward(typ ring.Type) []uint64 {
 	return []uint64{0, 1, 2, math.MaxUint64, 1 << 7, 1 << 15, 1 << 31, 1 << 63, 1<<63 - 1, 1<<31 - 1}
 }
 
-// awkwardVector is a vector of n elements, many of them awkward and the others random bits.
+// awkwardVector is a vector of n elements, many of them awkward and the others random bits. A long
+// one repeats itself, since random numbers cost more than what the tests do with them.
 func awkwardVector(typ ring.Type, rank, n int) []byte {
+	const period = 4099 // a prime, so no piece of a power of two repeats with it
 	random := rand.New(rand.NewPCG(uint64(typ), uint64(rank)))
 	hard := awkward(typ)
 	all := make([]byte, 0, n*typ.Size()+8)
-	for range n {
+	for range min(n, period) {
 		bits := hard[random.IntN(len(hard))]
 		if typ != ring.Bool && random.IntN(3) == 0 {
 			bits = random.Uint64()
 		}
 		all = binary.LittleEndian.AppendUint64(all, bits)[:len(all)+typ.Size()]
+	}
+	for left := n - period; left > 0; left -= period {
+		all = append(all, all[:min(left, period)*typ.Size()]...)
 	}
 	return all
 }

@@ -1,5 +1,6 @@
 """Puts what make native has made into the wheel and says on which systems it runs; puts what makes it into the sdist."""
 
+import importlib.util
 import os
 import re
 import struct
@@ -14,6 +15,24 @@ PROGRAMS = ("gorun", "gorun-gpu", "gorun-bench", "gorun-ompi4.so")
 LIBRARY = ("libring.so", "ring.h")
 MACHINES = {62: "x86_64", 183: "aarch64"}  # the numbers of ELF
 SOURCES = ("cmd", "gpu", "hostfile", "internal", "launcher", "ring", "ssh", "go.mod", "go.sum", "Makefile", "LICENSE")
+
+
+def checkout(here: Path, parts: Tuple[str, ...] = ()) -> Path:
+    """The checkout of which here is the folder ring/python, with these folders. Elsewhere a folder above by chance may be anybody's, as
+    /tmp is."""
+    rule = importlib.util.spec_from_file_location("_checkout", here / "gorun" / "_checkout.py")
+    assert rule and rule.loader
+    module = importlib.util.module_from_spec(rule)
+    rule.loader.exec_module(module)
+    root = module.root()
+    folders = [] if root is None else [root / name for name in parts if (root / name).exists()]
+    unsafe = [str(file) for folder in folders for file in (folder, *folder.iterdir()) if not file.exists() or not module.safe(file)]
+    if root is None or unsafe:
+        raise SystemExit(
+            "%s: others than you and root could have changed it, or it is no checkout of gorun: "
+            "chmod go-w them, or set GORUN_BUILT to the folder in which make build has left what a wheel needs" % ", ".join(unsafe or [str(here.parents[1])])
+        )
+    return root
 
 
 def glibc(files: List[Path]) -> Tuple[int, int]:
@@ -35,16 +54,17 @@ class Hook(BuildHookInterface):  # type: ignore[misc]
     def initialize(self, version: str, build_data: Dict[str, Any]) -> None:
         here = Path(self.root).resolve()
         if self.target_name == "sdist":
-            self.sources(here.parents[1], build_data)
+            self.sources(checkout(here), build_data)
         elif (here / "source").exists():
             self.make(here / "source")
             self.wheel(here / "source", build_data)
         else:
-            self.wheel(Path(os.environ.get("GORUN_BUILT") or here.parents[1]), build_data)
+            self.wheel(Path(os.environ.get("GORUN_BUILT") or checkout(here, ("bin", "lib"))), build_data)
 
     def sources(self, checkout: Path, build_data: Dict[str, Any]) -> None:
         """Adds the Go module, without its tests, as the folder source."""
-        listed = subprocess.run(["git", "ls-files", "-z", *SOURCES], cwd=checkout, stdout=subprocess.PIPE, check=True).stdout.decode()
+        env = {**os.environ, "GIT_CEILING_DIRECTORIES": str(checkout.parent)}  # in which others may have put a repository
+        listed = subprocess.run(["git", "ls-files", "-z", *SOURCES], cwd=checkout, env=env, stdout=subprocess.PIPE, check=True).stdout.decode()
         for name in listed.split("\0"):
             aside = name.startswith(("ring/python/", "internal/test/")) or "/testdata/" in name or name.endswith("_test.go")
             if name and not aside:

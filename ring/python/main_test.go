@@ -30,7 +30,8 @@ func build(dir string) error {
 	}
 	for name, value := range map[string]string{"GORUN_TEST_BIN": dir, "GORUN_RING": filepath.Join(dir, "libring.so"),
 		"PYTHONPATH":              here,
-		"PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"} {
+		"PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1",
+		"TORCHINDUCTOR_CACHE_DIR": filepath.Join(dir, "inductor")} {
 		if err := os.Setenv(name, value); err != nil {
 			return err
 		}

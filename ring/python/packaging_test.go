@@ -8,6 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
@@ -119,6 +122,76 @@ func TestCheckoutsOfOthersAreNotUsed(t *testing.T) {
 	}
 }
 
+// A wheel has no files of a folder that is above its sources by chance, and none that another user
+// could have changed, unless its builder names them.
+func TestWheelHasNoFilesOfOthers(t *testing.T) {
+	lab.NeedRoot(t)
+	const attacker = 65533
+	const module = "module github.com/gorun/gorun\n"
+	const build = `import sys, types
+name = "hatchling.builders.hooks.plugin.interface"
+for i in range(len(name.split("."))):
+    sys.modules[".".join(name.split(".")[: i + 1])] = types.ModuleType("x")
+sys.modules[name].BuildHookInterface = object
+sys.path.insert(0, "ring/python")
+import hatch_build
+hook = hatch_build.Hook()
+hook.root = "ring/python"
+hook.target_name = "wheel"
+data = {}
+hook.initialize("1", data)
+print(data["shared_scripts"])`
+	for name, tc := range map[string]struct {
+		module string // text of go.mod; "": there is none
+		theirs string // file of another user
+		built  bool   // GORUN_BUILT names the folder
+		builds bool
+	}{
+		"a checkout":           {module, "", false, true},
+		"no checkout":          {"", "", false, false},
+		"another checkout":     {"module example.com/x\n", "", false, false},
+		"go.mod of another":    {module, "go.mod", false, false},
+		"a program of another": {module, "bin/gorun", false, false},
+		"a library of another": {module, "lib/libring.so", false, false},
+		"a folder of another":  {module, "bin", false, false},
+		"a named folder":       {"", "bin/gorun", true, true},
+	} {
+		root := t.TempDir()
+		own := filepath.Join(root, "ring/python")
+		must.OK(t, errors.Join(os.Chmod(root, 0o755), os.CopyFS(filepath.Join(own, "gorun"), os.DirFS("gorun"))))
+		program := must.Get(os.ReadFile("/bin/true"))(t)
+		all := map[string][]byte{
+			"ring/python/hatch_build.py": must.Get(os.ReadFile("hatch_build.py"))(t),
+			"lib/ring.h":                 nil,
+			"lib/libring.so":             program,
+		}
+		for _, file := range []string{"gorun", "gorun-gpu", "gorun-bench", "gorun-ompi4.so"} {
+			all["bin/"+file] = program
+		}
+		if tc.module != "" {
+			all["go.mod"] = []byte(tc.module)
+		}
+		for path, text := range all {
+			file := filepath.Join(root, path)
+			must.OK(t, errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, text, 0o755)))
+		}
+		if tc.theirs != "" {
+			must.OK(t, os.Lchown(filepath.Join(root, tc.theirs), attacker, attacker))
+		}
+		cmd := exec.CommandContext(t.Context(), interpreter, "-B", "-c", build)
+		cmd.Dir = root
+		if tc.built {
+			cmd.Env = append(os.Environ(), "GORUN_BUILT="+root)
+		}
+		out, err := cmd.CombinedOutput()
+		want := "others than you"
+		if tc.builds {
+			want = root + "/bin/gorun-gpu"
+		}
+		check.That(t, (err == nil) == tc.builds && strings.Contains(string(out), want), "%s: %v\n%s", name, err, out)
+	}
+}
+
 // A file system in user space is trusted if its process is the user's or root's.
 func TestFileSystemsOfOthersAreKnown(t *testing.T) {
 	const mounts = `22 1 254:1 / / rw,relatime shared:1 - ext4 /dev/vda rw
@@ -138,6 +211,25 @@ func TestFileSystemsOfOthersAreKnown(t *testing.T) {
 			t.Errorf("%s: %s, %v; want %s", number, out, err, want)
 		}
 	}
+}
+
+// A process of another user that serves a file system, and does not answer, holds nobody up.
+func TestSilentFileSystemsOfOthersAreNotAsked(t *testing.T) {
+	lab.NeedRoot(t)
+	device, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		lab.Skip(t, "needs /dev/fuse")
+	}
+	dir := t.TempDir()
+	must.OK(t, unix.Mount("silent", dir, "fuse.silent", unix.MS_NOSUID|unix.MS_NODEV,
+		fmt.Sprintf("fd=%d,rootmode=40000,user_id=65533,group_id=65533,allow_other", device)))
+	t.Cleanup(func() { check.OK(t, unix.Unmount(dir, unix.MNT_DETACH)) })
+	late := time.AfterFunc(30*time.Second, func() { unix.Close(device) }) // which ends what waits for an answer
+	out, err := exec.CommandContext(t.Context(), interpreter, "-B", "-c",
+		"import sys; from pathlib import Path; from gorun import _checkout; print(_checkout.safe(Path(sys.argv[1])))",
+		dir).CombinedOutput()
+	check.That(t, late.Stop() && err == nil && string(out) == "False\n", "%s, %v", out, err)
+	unix.Close(device)
 }
 
 // Versions are those of tags, in the form that pip compares.

@@ -136,6 +136,53 @@ print(gorun.run(max, (1, 2), np=1, results="pickle"))
 	check.That(t, err == nil && string(out) == "[2]\n", "%v: %s", err, out)
 }
 
+// Nor is anything removed in a folder of the caller's that another user has put there, before or
+// after the folder of results was opened.
+func TestRunRemovesOnlyTheFolderThatItMade(t *testing.T) {
+	needs(t, "pickle")
+	const replaced = `
+import os, sys, tempfile, gorun
+from gorun import _run
+def put(folder):
+    os.rename(folder, folder + ".own")
+    os.rename(os.environ["TMPDIR"] + "/data", folder)
+mkdtemp, launch = tempfile.mkdtemp, _run._launch
+def made(prefix):
+    folder = mkdtemp(prefix=prefix)
+    if sys.argv[1] == "before":
+        put(folder)
+    return folder
+def ended(words, env, payload):
+    code = launch(words, env, payload)
+    if sys.argv[1] == "after":
+        put(words[words.index("--result-dir") + 1])
+    return code
+tempfile.mkdtemp, _run._launch = made, ended
+try:
+    print(gorun.run(max, (1, 2), np=1))
+except gorun.errors.GorunError as e:
+    print(e)
+`
+	for when, want := range map[string]struct{ says, left string }{
+		"never":  {"[2]\n", "data/sub/precious"},
+		"before": {"set TMPDIR to a folder of yours", "gorun-*/sub/precious"},
+		"after":  {"[2]\n", "gorun-*/sub/precious"},
+	} {
+		dir := t.TempDir()
+		must.OK(t, os.MkdirAll(filepath.Join(dir, "data", "sub"), 0o700))
+		must.OK(t, os.WriteFile(filepath.Join(dir, "data", "sub", "precious"), nil, 0o600))
+		cmd := exec.CommandContext(t.Context(), interpreter, "-c", replaced, when)
+		cmd.Env = append(os.Environ(), "TMPDIR="+dir,
+			"GORUN_PROGRAM="+filepath.Join(os.Getenv("GORUN_TEST_BIN"), "gorun"))
+		out, err := cmd.CombinedOutput()
+		check.That(t, err == nil && strings.Contains(string(out), want.says), "%s: %v: %s", when, err, out)
+		left, _ := filepath.Glob(filepath.Join(dir, want.left))
+		check.Equal(t, len(left), 1, "replaced", when, "precious files")
+		own, _ := filepath.Glob(filepath.Join(dir, "gorun-*"))
+		check.That(t, when != "never" || len(own) == 0, "it left %q", own)
+	}
+}
+
 // Results are of many types, and reading them runs no code.
 func TestRunData(t *testing.T) {
 	needs(t, "numpy")

@@ -1,5 +1,6 @@
 """The version of the distribution: that of the last tag, and what came after it."""
 
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -8,9 +9,10 @@ HERE = Path(__file__).resolve().parent
 
 
 def git(*words: str) -> str:
-    """What a git command prints, or "" if it fails."""
+    """What a git command prints of this checkout, or "" if it fails. A repository of a folder above may be another user's."""
+    env = {**os.environ, "GIT_CEILING_DIRECTORIES": os.pathsep.join(map(str, list(HERE.parents)[2:]))}
     try:
-        return subprocess.run(["git", *words], cwd=HERE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True).stdout.decode().strip()
+        return subprocess.run(["git", *words], cwd=HERE, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True).stdout.decode().strip()
     except (OSError, subprocess.CalledProcessError):
         return ""
 

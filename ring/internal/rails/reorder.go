@@ -8,9 +8,13 @@ type reorderBuffer struct {
 	blocks map[uint64]*block // by offset in blocks
 	first  uint64            // there is no block before
 	came   uint64            // bytes that were inserted so far
+	free   []*block          // blocks without bytes, for use again
 }
 
-const blockSize = 64 << 10
+const (
+	blockSize = 64 << 10
+	maxFree   = 16 // blocks that are kept for use again
+)
 
 // block is a part of the stream.
 type block struct {
@@ -34,7 +38,7 @@ func (s *reorderBuffer) insert(off uint64, data []byte) {
 		number := off / blockSize
 		b := s.blocks[number]
 		if b == nil {
-			b = &block{}
+			b = s.unused()
 			s.blocks[number] = b
 			s.first = min(s.first, number)
 		}
@@ -71,8 +75,23 @@ func (s *reorderBuffer) take(next uint64, b []byte) int {
 // drop forgets the blocks before off.
 func (s *reorderBuffer) drop(off uint64) {
 	for ; s.first < off/blockSize && !s.empty(); s.first++ {
+		if b := s.blocks[s.first]; b != nil && len(s.free) < maxFree {
+			clear(b.have[:])
+			s.free = append(s.free, b)
+		}
 		delete(s.blocks, s.first)
 	}
+}
+
+// unused returns a block without bytes.
+func (s *reorderBuffer) unused() *block {
+	last := len(s.free) - 1
+	if last < 0 {
+		return &block{}
+	}
+	b := s.free[last]
+	s.free = s.free[:last]
+	return b
 }
 
 // mark records that n bytes were received.

@@ -67,6 +67,27 @@ func TestReorderBufferOfManyPieces(t *testing.T) {
 	check.That(t, allocated < 100, "%v pieces of memory for %d bytes", allocated, end)
 }
 
+// Messages that come early take no new memory for each, nor does a burst keep what it took.
+func TestReorderBufferReusesMemory(t *testing.T) {
+	var s reorderBuffer
+	early := text(0, 2*blockSize-1)
+	all := make([]byte, 2*blockSize)
+	next := uint64(0)
+	allocated := testing.AllocsPerRun(100, func() {
+		s.insert(next+1, early)
+		must.Equal(t, s.take(next, all), 0, "a missing byte is taken")
+		s.insert(next, early[:1])
+		must.Equal(t, s.take(next, all), len(all), "bytes taken")
+		next += uint64(len(all))
+	})
+	check.That(t, allocated == 0, "%v pieces of memory for a message", allocated)
+	for off := uint64(1); off < maxWindow-blockSize; off += blockSize {
+		s.insert(next+off, early[:blockSize])
+	}
+	s.drop(next + maxWindow)
+	check.That(t, s.empty() && len(s.free) == maxFree, "%d blocks are kept", len(s.free))
+}
+
 func TestSpans(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 300 {

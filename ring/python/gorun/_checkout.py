@@ -5,26 +5,35 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
-from typing import Iterable, List, Optional, Tuple
+from typing import Iterable, List, Optional
 
 _ROOT = 3  # folders between this package's and the checkout's
 _MODULE = "module github.com/gorun/gorun\n"
 _LINKS = 40  # on a path, at most
 
 
-def find(name: str) -> Optional[Path]:
-    """A file of the checkout, or None if this is none, it has no such file, or others than this user and root could have made or changed it."""
+def root() -> Optional[Path]:
+    """The checkout, or None if this is none, or others than this user and root could have made or changed it."""
     here = Path(__file__).resolve()
     if len(here.parents) <= _ROOT:
         return None
-    root = here.parents[_ROOT]
-    if here.parent != root / "ring" / "python" / "gorun":
+    top = here.parents[_ROOT]
+    if here.parent != top / "ring" / "python" / "gorun":
         return None
     try:
-        own = safe(root / "go.mod") and (root / "go.mod").read_text().startswith(_MODULE) and safe(root / name)
+        own = safe(top / "go.mod") and (top / "go.mod").read_text().startswith(_MODULE)
     except (OSError, ValueError):
         return None
-    return root / name if own else None
+    return top if own else None
+
+
+def find(name: str) -> Optional[Path]:
+    """A file of the checkout, or None if it has no such file, or others could have made or changed it."""
+    top = root()
+    try:
+        return top / name if top and safe(top / name) else None
+    except (OSError, ValueError):
+        return None
 
 
 def safe(path: Path) -> bool:
@@ -33,8 +42,8 @@ def safe(path: Path) -> bool:
     rest = _words(str(path))
     links = 0
     while True:
-        info, theirs = _look(at)
-        if info.st_uid not in (0, os.geteuid()) or theirs:
+        info = _look(at)
+        if info is None or info.st_uid not in (0, os.geteuid()):
             return False
         if stat.S_ISLNK(info.st_mode):
             links += 1
@@ -51,13 +60,13 @@ def safe(path: Path) -> bool:
         at = os.path.normpath(os.path.join(at, rest.pop(0)))  # at has no links, so .. is above it
 
 
-def _look(path: str) -> Tuple[os.stat_result, bool]:
-    """What is at a path, which may be a link, and whether another user serves its file system."""
+def _look(path: str) -> Optional[os.stat_result]:
+    """What is at a path, which may be a link, or None if another user serves its file system, who may never answer."""
     if not hasattr(os, "O_PATH"):  # macOS
-        return os.lstat(path), False
+        return os.lstat(path)
     found = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        return os.fstat(found), foreign(found)
+        return None if foreign(found) else os.fstat(found)
     finally:
         os.close(found)
 

@@ -7,17 +7,24 @@ object with one key, its kind: {"tuple": [1, 2]}, {"bytes": 3}, where 3 is the l
 from __future__ import annotations
 
 import collections
+import contextlib
+import gc
 import json
 import math
+import random
 import struct
-from typing import Any, Callable, Dict, List, NoReturn, Optional
+import time
+from typing import Any, Callable, Dict, Iterator, List, NoReturn, Optional
 
 from . import _arrays
 from ._arrays import DataError
 
 MAGIC = b"gorun data 1\n"
 DEPTH = 100  # of values in values, at most
-_ALIKE = 100  # keys of a dict or set with one hash, at most
+# Keys of a dict or set with one hash, at most, by how deep they hold sets in sets: two of these compare all their elements with each other.
+_ALIKE = (100, 4, 4)
+_PART = 1 << 9  # keys that are added at a time
+_TIME = 1e-5  # seconds of the processor that a key may take, some twenty times what one takes
 
 _SMALL = range(-(2**63), 2**64)  # larger numbers are in hex, which takes no quadratic time
 _SMALL_DIGITS = 20
@@ -119,7 +126,7 @@ def _decode(value: Any, blobs: _Blobs, depth: int) -> Any:
     if depth == 0:
         raise DataError("it is nested too deep")
     if type(value) is list:
-        return [_decode(v, blobs, depth - 1) for v in value]
+        return _list(value, blobs, depth - 1)
     if type(value) is not dict:
         return value
     if len(value) != 1:
@@ -130,28 +137,76 @@ def _decode(value: Any, blobs: _Blobs, depth: int) -> Any:
     return _DECODERS[kind](inside, blobs, depth - 1)
 
 
-def _tuple(inside: Any, blobs: _Blobs, depth: int) -> Any:
-    return tuple(_decode(v, blobs, depth) for v in _checked(inside, list))
+def _list(inside: Any, blobs: _Blobs, depth: int) -> Any:
+    """The values of a list, in the list itself: two would take twice the memory."""
+    for i, v in enumerate(_checked(inside, list)):
+        inside[i] = _decode(v, blobs, depth)
+    return inside
 
 
-def _items(make: Callable[[List[Any]], Any]) -> Callable[[Any, _Blobs, int], Any]:
-    return lambda inside, blobs, depth: make(spread([_decode(v, blobs, depth) for v in _checked(inside, list)]))
+def _set(inside: Any, blobs: _Blobs, depth: int) -> Any:
+    """A set that grows puts its keys into new places in the order of the old ones, not in that in which they were added, which can take any
+    time more than it took to add them. So nobody else chooses the order."""
+    items = _list(inside, blobs, depth)
+    if len(items) > _PART:  # few keys take little time in any order
+        random.Random().shuffle(items)
+    return fill(set(), items, items)
 
 
-def _pairs(make: Callable[..., Any]) -> Callable[[Any, _Blobs, int], Any]:
+def _pairs(make: Callable[[], Any]) -> Callable[[Any, _Blobs, int], Any]:
     def pairs(inside: Any, blobs: _Blobs, depth: int) -> Any:
         all_pairs = [(_decode(k, blobs, depth), _decode(v, blobs, depth)) for k, v in _checked(inside, list)]
-        spread([k for k, _ in all_pairs])
-        return make(all_pairs)
+        return fill(make(), all_pairs, [k for k, _ in all_pairs])
 
     return pairs
 
 
-def spread(keys: List[Any]) -> List[Any]:
-    """The keys, if few of them have one hash. Others are a DataError: a dict of n such keys takes n² steps, which nothing interrupts."""
-    if len(keys) > _ALIKE and max(collections.Counter(map(hash, keys)).values()) > _ALIKE:
-        raise DataError("more than %d keys have one hash" % _ALIKE)
-    return keys
+def fill(made: Any, items: List[Any], keys: List[Any]) -> Any:
+    """Adds items with these keys to a dict or set. Whoever chooses keys can have each of them take as many steps as there are others, which
+    nothing interrupts: all have one hash, or hashes that lead to the same places one after the other. Such keys are a DataError."""
+    begun = time.thread_time()
+    hashes = list(map(hash, keys))
+    hashed = time.thread_time() - begun  # which is in proportion to the bytes of the keys
+    alike: collections.Counter[int] = collections.Counter()
+    spent = 0.0
+    for at in range(0, len(items), _PART):
+        some = hashes[at : at + _PART]
+        part = items[at : at + _PART]
+        with _uncollected():
+            begun = time.thread_time()
+            alike.update(some)
+            for key, one in zip(keys[at : at + _PART], some):
+                if alike[one] > 1 and alike[one] > _most_alike(key):
+                    raise DataError("more than %d keys have one hash" % _most_alike(key))
+            made.update(part)
+            spent += time.thread_time() - begun
+        if at > 0 and spent > _TIME * (at + 20 * _PART) + 4 * hashed:
+            raise DataError("its keys take too long, as if they were chosen for that")
+    return made
+
+
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """Keeps the garbage collector, which takes seconds where the program has many objects, out of a time that is measured."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
+
+
+def _most_alike(key: Any) -> int:
+    depth = _depth(key)
+    return _ALIKE[depth] if depth < len(_ALIKE) else 1
+
+
+def _depth(key: Any) -> int:
+    """How deep a key holds sets in sets."""
+    if type(key) is frozenset:
+        return 1 + max(map(_depth, key), default=0)
+    return max(map(_depth, key), default=0) if type(key) is tuple else 0
 
 
 def _complex(inside: Any, blobs: _Blobs, depth: int) -> complex:
@@ -180,9 +235,9 @@ _DECODERS: Dict[str, Callable[[Any, _Blobs, int], Any]] = {
     "float": lambda inside, blobs, depth: {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}[_checked(inside, str)],
     "complex": _complex,
     "bytes": lambda inside, blobs, depth: bytes(blobs.take(inside)),
-    "tuple": _tuple,
-    "set": _items(set),
-    "frozenset": _items(frozenset),
+    "tuple": lambda inside, blobs, depth: tuple(_list(inside, blobs, depth)),
+    "set": _set,
+    "frozenset": lambda inside, blobs, depth: frozenset(_set(inside, blobs, depth)),
     "dict": _pairs(dict),
     "OrderedDict": _pairs(collections.OrderedDict),
     "array": _array,

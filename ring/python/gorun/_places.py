@@ -55,13 +55,22 @@ class Places:
         placed = assign(ranks, hosts, list(old) if owner >= 0 else hosts)
         comm = world.split(0, placed[world.rank])
         assert comm is not None  # only a negative color has no part
+        if comm.rank != placed[world.rank]:
+            raise errors.MismatchError("gorun: rank %d becomes rank %d: another rank takes a number that is not its own" % (placed[world.rank], comm.rank))
         self.rank = comm.rank
         self.hosts = [hosts[placed.index(rank)] for rank in range(world.size)]
         return comm
 
 
 def assign(ranks: Sequence[int], hosts: Sequence[int], old: Sequence[int]) -> List[int]:
-    """The number of each rank: its own, or else one that is free, if possible of a rank that was on its host."""
+    """The number of each rank: its own, or else one that is free, if possible of a rank that was on its host. A MismatchError names the rank
+    that says a number which it cannot have.
+    """
+    for i, rank in enumerate(ranks):
+        taken = rank >= 0 and rank in ranks[:i]
+        if taken or not -1 <= rank < len(ranks):
+            why = "rank %d has" % ranks.index(rank) if taken else "none can have"
+            raise errors.MismatchError("gorun: rank %d of %d in this epoch says that its number is %d, which %s" % (i, len(ranks), rank, why))
     placed = list(ranks)
     free = [rank for rank in range(len(ranks)) if rank not in ranks]
     for near in (True, False):

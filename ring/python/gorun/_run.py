@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import os
 import pickle
 import shutil
@@ -85,17 +86,32 @@ def run(
             words += [flag, str(value)]
     for name in sorted(env or {}):
         words += ["-x", name]  # its value is not for the list of processes
-    with tempfile.TemporaryDirectory(prefix="gorun-") as folder:
-        words += [*options, "--result-dir", folder, python or sys.executable, "-c", _START]
-        # Results are read from the folder that was made, whatever has its name by then: TMPDIR may be another user's.
-        own = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    # Results are read and removed in the folder that was made, whatever has its name by then: TMPDIR may be another user's.
+    folder = tempfile.mkdtemp(prefix="gorun-")
+    words += [*options, "--result-dir", folder, python or sys.executable, "-c", _START]
+    own = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        if _checkout.foreign(own) or os.fstat(own).st_uid != os.geteuid() or os.listdir(own):
+            raise errors.GorunError("gorun: another user has replaced %s: set TMPDIR to a folder of yours" % folder)
         try:
-            if os.fstat(own).st_uid != os.geteuid() or _checkout.foreign(own):
-                raise errors.GorunError("gorun: another user has replaced %s: set TMPDIR to a folder of yours" % folder)
             code = _launch(words, {**_environ(), **(env or {})}, payload)
             return _results(own, code, results)
         finally:
-            os.close(own)
+            with contextlib.suppress(OSError):  # such as of NFS, where an open file that is removed keeps a name
+                _empty(own)
+    finally:
+        os.close(own)
+        with contextlib.suppress(OSError):
+            os.rmdir(folder)  # another folder stays
+
+
+def _empty(folder: int) -> None:
+    """Removes all that is in an open folder."""
+    for _, folders, files, parent in os.fwalk(topdown=False, dir_fd=folder):
+        for name in files:
+            os.unlink(name, dir_fd=parent)
+        for name in folders:
+            os.rmdir(name, dir_fd=parent)
 
 
 def _imports_here() -> bool:

@@ -1,6 +1,9 @@
 """Two ranks keep copies of each other's state, of which only what has changed is sent, in memory that outlives its process."""
 
+import fcntl
 import os
+import subprocess
+import sys
 import tempfile
 
 import torch
@@ -45,10 +48,34 @@ mapped = attach(os.getpid(), memory.fd, 4096)
 assert attach(os.getpid(), memory.fd, 8192) is None and attach(os.getpid(), 0, 4096) is None
 del memory
 assert mapped[5] == 9
+
+
+def offered(name="gorun-copy", seals=fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW, whole=True, user=os.geteuid()):
+    """Memory for which there is one reason at most not to map it."""
+    fd = os.memfd_create(name, os.MFD_ALLOW_SEALING)
+    os.truncate(fd, 4096)
+    if whole:
+        os.posix_fallocate(fd, 0, 4096)
+    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals)
+    os.fchown(fd, user, -1)
+    return fd
+
+
+fds = [offered(seals=fcntl.F_SEAL_GROW), offered(seals=fcntl.F_SEAL_SHRINK), offered(name="other"), offered(whole=False)]
+if os.geteuid() == 0:
+    fds.append(offered(user=65533))
 with tempfile.TemporaryFile() as unnamed:
-    for fd in (os.memfd_create("gorun-copy"), unnamed.fileno()):  # memory that may shrink, and a file
-        os.ftruncate(fd, 4096)
-        assert attach(os.getpid(), fd, 4096) is None
+    unnamed.truncate(4096)
+    for fd in fds + [unnamed.fileno()]:
+        assert attach(os.getpid(), fd, 4096) is None, os.readlink("/proc/self/fd/%d" % fd)
+fd = offered()
+assert attach(os.getpid(), fd, 4096) is not None
+# The same memory, of a process that has become another user's.
+if os.geteuid() == 0 and sys.version_info >= (3, 9):
+    holder = subprocess.Popen(["sleep", "600"], pass_fds=[fd], user=65533)
+    assert attach(holder.pid, fd, 4096) is None
+    holder.kill()
+    holder.wait()
 
 # A rank that says something else is named.
 before = torch.zeros(1 << 20, dtype=torch.uint8)

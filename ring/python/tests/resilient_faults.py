@@ -98,8 +98,8 @@ class Dying(resilient.Resilient):
         open(os.path.join(folder, "entered-%s-%d" % (os.uname().nodename, os.getpid())), "w").close()
         super()._enter()
 
-    def _take(self, state):
-        super()._take(state)
+    def _take(self, state, holder):
+        super()._take(state, holder)
         print("receives step %d as process %d" % (self.step, entered()), flush=True)
 
     def _reduce(self, state, bucket):

@@ -1,9 +1,11 @@
 """A rank that gives others the state of a training can spoil the values, and nothing else: rank 1 tries it on rank 0."""
 
+import time
+
 import gorun.torch as ring
 import torch
 
-from gorun import MismatchError, _job
+from gorun import MismatchError, _job, _places
 from gorun.torch import _shards, _transfer, resilient
 
 # What rank 1 tells in the place of a state, and what rank 0 says of it.
@@ -44,6 +46,12 @@ raw = torch.arange(256, dtype=torch.uint8)
 state = _transfer.transfer(comm, [1], [0], {"mask": raw.view(torch.bool), "raw": raw}, 1 << 20)
 if rank == 0:
     assert state["mask"].view(torch.uint8).tolist() == [0] + [1] * 255 and state["raw"].tolist() == list(range(256))
+
+# Many tensors in many pieces take time in proportion to both together.
+begun = time.process_time()
+small = _transfer.Stream([torch.zeros(1, dtype=torch.uint8) for _ in range(20000)])
+assert [next(small._within(at, at + 1)) for at in range(small.size)] == [(at, 0, 1, 0) for at in range(small.size)]
+assert time.process_time() - begun < 5, "pieces of many tensors take %.0f s" % (time.process_time() - begun)
 
 # It says no length that takes all memory.
 honest = _transfer.ctypes.c_int64
@@ -110,24 +118,82 @@ training._load({"model": model.state_dict(), "optimizer": {**honest_state, "para
 betas = optimizer.param_groups[0]["betas"]
 assert betas == (3, 3) and [type(beta) for beta in betas] == [float, float], betas
 assert schedule.__dict__ == hostile and type(schedule.gamma) is float and type(schedule.phases[0]["end"]) is float, schedule.__dict__
-try:
-    _shards.load_scheduler(schedule, {"gamma": 1 << 2000})
-    raise SystemExit("a number beyond all floats was taken")
-except MismatchError as e:
-    assert "too large" in str(e), e
+for load, thing, state in (
+    (_shards.load_scheduler, schedule, {"gamma": 1 << 2000}),
+    (_shards.load_scheduler, schedule, {"last_epoch": 1 << 2000}),
+    (_shards.load_scheduler, schedule, {"more": [{"last_epoch": (1 << 2000,)}]}),
+    (_shards.load_optimizer, optimizer, {**honest_state, "state": {0: {"step": 1 << 2000}}}),
+):
+    try:
+        load(thing, state)
+        raise SystemExit("a number of 2000 bits was taken from %s" % state)
+    except MismatchError as e:
+        assert "too large" in str(e), e
 
 # A rank reports its steps and the position as numbers.
 position = resilient._Position
 assert resilient._heard(b"[1, 2, 3, 4]", position.read, 1) == (1, 2, 3, 4)
 assert resilient._heard(b"[2, 5, true, [1, 4], [4], [[0, 4]]]", resilient._said, 1) == resilient.Said(2, 5, True, (1, 4), [4], [(0, 4)])
 for said, take in (
-    (b"[1, 2, 3]", position.read), (b"[[], 2, 3, 4]", position.read), (b"[1, 2, 3, 1" + b"0" * 30 + b"]", position.read), (b"[" * 200, position.read),
-    (b"7", resilient._said), (b"[2, 5, true, [1], [4], []]", resilient._said), (b"[2, 5, true, [1, 4], [[]], []]", resilient._said),
+    (b"[1, 2, 3]", position.read), (b"[1, 2, 0, 4]", position.read), (b"[1, -2, 3, 4]", position.read), (b"[-1, 2, 3, 4]", position.read),
+    (b"[[], 2, 3, 4]", position.read), (b"[1, 2, 3, 1" + b"0" * 30 + b"]", position.read), (b"[" * 200, position.read),
+    (b"7", resilient._said), (b"[2, 5, true, [1], [4], []]", resilient._said), (b"[2, 5, true, [1, 4], [1, 2, 3, 4, 5, 6, 7, 8, 9], []]", resilient._said),
+    (b"[2, 5, true, [1, 4], [[]], []]", resilient._said),
 ):  # fmt: skip
     try:
         resilient._heard(said, take, 1)
         raise SystemExit("%s was believed" % said)
     except MismatchError as e:
         assert "rank 1 sends cannot be read" in str(e), e
+
+# So it does with the state around them, and with a batch that no pass has.
+for said in (7, {}, {"committed": 1}, {"committed": 1, "at": (1, 2, 0, 4)}):
+    try:
+        training._take(said, 1)
+        raise SystemExit("%s was taken" % (said,))
+    except MismatchError as e:
+        assert "rank 1 sends cannot be read" in str(e), e
+training._enter = training._arrive = lambda: None
+training._calls = 0
+training._at = position(2)
+training._at.index = 1 << 60
+try:
+    next(training.steps(torch.utils.data.DataLoader(torch.zeros(8), batch_size=1)))
+    raise SystemExit("a batch was found beyond all")
+except MismatchError as e:
+    assert "other ranks are at batch %d of this pass, which has 4 on this rank" % (1 << 60) in str(e), e
+
+# Its number is one that it can have: the others end for no other.
+assert _places.assign([1, -1, 0], [5, 6, 7], [7, 5, 6]) == [1, 2, 0]
+for numbers, want in (
+    ([0, 1, 0], "rank 2 of 3 in this epoch says that its number is 0, which rank 0 has"),
+    ([0, 7], "rank 1 of 2 in this epoch says that its number is 7, which none can have"),
+    ([-2], "-2, which none can have"),
+):
+    try:
+        _places.assign(numbers, numbers, numbers)
+        raise SystemExit("the numbers %s were believed" % numbers)
+    except MismatchError as e:
+        assert want in str(e), e
+
+
+class Renumbered:
+    """A communicator in which rank 1 takes the number of rank 0."""
+
+    def __getattr__(self, name):
+        return getattr(comm, name)
+
+    def split(self, color, key):
+        return comm.split(color, -1 if rank == 1 else key)
+
+
+places = _places.Places.__new__(_places.Places)
+places.rank = rank
+places.hosts = [5, 6]
+try:
+    places.split(Renumbered())
+    raise SystemExit("rank %d got another number" % rank)
+except MismatchError as e:
+    assert "rank %d becomes rank %d" % (rank, 1 - rank) in str(e), e
 ring.barrier()
 print("all right")

@@ -1,11 +1,14 @@
 """What results can hold: every type comes back as it was, other types are refused, and no bytes do more than raise DataError."""
 
 import collections
+import gc
 import math
 import pickle
 import random
 import struct
 import sys
+import time
+import tracemalloc
 
 from gorun import _data
 
@@ -152,6 +155,75 @@ for value in (set(alike), frozenset(alike), dict.fromkeys(alike), {(n, 0) for n 
     malformed(_data.dump([value]))
 same(_data.load(_data.dump(set(alike[1:]))), set(alike[1:]))
 same(_data.load(_data.dump(tuple(alike))), tuple(alike))
+
+
+def nested(depth, last):
+    """A set of sets that differs from others in one number, the last, which has the same hash."""
+    if depth == 0:
+        return '{"int":"%x"}' % (last * (2**61 - 1))
+    return '{"frozenset":[%s]}' % ",".join(nested(depth - 1, i if i < 4 else 4 + last) for i in range(5))
+
+
+malformed(message('{"set":[%s]}' % ",".join(nested(2, i) for i in range(5))))
+malformed(message('{"set":[%s]}' % ",".join('{"tuple":[%s]}' % nested(1, i) for i in range(5))))
+malformed(message('{"set":[{"frozenset":[%s]},{"frozenset":[%s]}]}' % tuple('{"frozenset":[{"frozenset":[{"int":"%x"}]}]}' % (i * (2**61 - 1)) for i in range(2))))
+same(_data.load(_data.dump({frozenset(alike[:2]), (frozenset(alike[:2]), 1)})), {frozenset(alike[:2]), (frozenset(alike[:2]), 1)})
+
+
+def crowded():
+    """Keys of a dict with 2**17 places. They have few alike hashes, and the later half finds the places of a third of them taken, one after the other."""
+    size = 1 << 17
+    places = [1]
+    while len(places) < size:
+        places.append((5 * places[-1] + 1) % size)  # the way from a place that is taken
+    at = {place: n for n, place in enumerate(places)}
+    keys = places[: size // 3 + 10]
+    chance = random.Random(1)
+    while len(keys) < size * 2 // 3 - 10:
+        key = rest = chance.randrange(size, size << 12)
+        place = key % size
+        while at[place] < len(keys) and rest:
+            rest >>= 5
+            place = (5 * place + rest + 1) % size
+        if rest == 0 and at[place] < len(keys) // 3:
+            keys += [key + n * (2**61 - 1) for n in range(8)]
+    return keys
+
+
+keys = crowded()
+malformed(message('{"dict":[%s]}' % ",".join("[%d,0]" % key for key in keys)))
+same(_data.load(message('{"dict":[%s]}' % ",".join("[%d,0]" % (n * 7919) for n in range(len(keys))))), {n * 7919: 0 for n in range(len(keys))})
+
+
+class Burden:
+    """A garbage collection of a program with many objects."""
+
+    def __call__(self, phase, info):
+        until = time.thread_time() + 0.02
+        while phase == "start" and time.thread_time() < until:
+            pass
+
+
+# The collector's time is not that of the keys.
+gc.callbacks.append(Burden())
+threshold = gc.get_threshold()
+gc.set_threshold(1)
+numbers = list(range(5120))
+_data.fill(set(), numbers, numbers)
+gc.set_threshold(*threshold)
+assert gc.isenabled()
+gc.callbacks.clear()
+# A set that grows moves its keys in the order of their places. Whoever chose that of their addition could have them get in each other's way
+# then: 629,000 keys took 56 s in one step. All of these want one place.
+for kind in ("set", "frozenset"):
+    text = message('{"%s":%s}' % (kind, [n << 40 for n in range(2000)]))
+    assert _data.load(text) == {n << 40 for n in range(2000)}
+    assert list(_data.load(text)) != list(_data.load(text)), "a message decides in which order keys come into a %s" % kind
+text = message("[%s]" % ",".join(["[0]"] * 100000))
+tracemalloc.start()
+_data.load(text)
+assert tracemalloc.get_traced_memory()[1] < 35 * len(text), "lists take %d bytes of memory for each" % (tracemalloc.get_traced_memory()[1] // len(text))
+tracemalloc.stop()
 
 dice = random.Random(1)
 seeds = [_data.dump(v) for v in (plain[:10], arrays, tensors, {"a": (1, [b"x", {2.5}]), "b": np.float32(1)})]

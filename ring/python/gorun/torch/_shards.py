@@ -83,7 +83,7 @@ def load_optimizer(optimizer: Any, state: Dict[str, Any]) -> None:
     for i, entries in state["state"].items():
         for k, v in entries.items() if i in fused else ():
             _check_length(parameters[i], k, v)
-    of_each = {i: {k: _like(parameters[i], v) for k, v in entries.items()} for i, entries in state["state"].items()}
+    of_each = {i: {k: _like(parameters[i], _like_numbers(None, v)) for k, v in entries.items()} for i, entries in state["state"].items()}
     optimizer.load_state_dict({**state, "state": of_each, "param_groups": groups})
 
 
@@ -101,16 +101,18 @@ def load_scheduler(scheduler: Any, state: Dict[str, Any]) -> None:
 
 
 def _like_numbers(own: Any, got: Any) -> Any:
-    """A value of another rank, with floats where this rank has them: a power of integers can take hours and all memory."""
+    """A value of another rank, with floats where this rank has them: a power of integers can take hours and all memory, as can the quotient of
+    integers of millions of digits."""
+    if type(got) is int and got.bit_length() > 64:
+        raise errors.MismatchError("gorun: the state of the training that another rank sends has a number that is too large")
     if type(own) is float and type(got) is int:
-        try:
-            return float(got)
-        except OverflowError:
-            raise errors.MismatchError("gorun: the state of the training that another rank sends has a number that is too large") from None
-    if isinstance(own, dict) and isinstance(got, dict):
-        return {k: _like_numbers(own.get(k), v) for k, v in got.items()}
-    if isinstance(own, (list, tuple)) and type(got) in (list, tuple):
-        return type(got)(_like_numbers(own[i] if i < len(own) else None, v) for i, v in enumerate(got))
+        return float(got)
+    if isinstance(got, dict):
+        named = own if isinstance(own, dict) else {}
+        return {k: _like_numbers(named.get(k), v) for k, v in got.items()}
+    if type(got) in (list, tuple):
+        listed = own if isinstance(own, (list, tuple)) else ()
+        return type(got)(_like_numbers(listed[i] if i < len(listed) else None, v) for i, v in enumerate(got))
     return got
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import bisect
 import ctypes
+import itertools
 from typing import Any, Iterator, List, Sequence, Tuple
 
 import torch
@@ -77,7 +79,9 @@ class Stream:
     def __init__(self, tensors: Sequence[torch.Tensor]) -> None:
         self.parts = [t.reshape(-1).view(torch.uint8) for t in tensors if t.numel()]
         self.bools = [t.dtype == torch.bool for t in tensors if t.numel()]
-        self.size = sum(part.numel() for part in self.parts)
+        ends = list(itertools.accumulate(part.numel() for part in self.parts))
+        self.begins = [0, *ends[:-1]]
+        self.size = ends[-1] if ends else 0
 
     def read(self, begin: int, end: int) -> torch.Tensor:
         pieces = [self.parts[i][a:b].cpu() for i, a, b, _ in self._within(begin, end)]
@@ -90,13 +94,13 @@ class Stream:
 
     def _within(self, begin: int, end: int) -> Iterator[Tuple[int, int, int, int]]:
         """The parts between two bytes of the stream: its index, from where to where in it, and where that is after begin."""
-        at = 0
-        for i, part in enumerate(self.parts):
+        first = bisect.bisect_right(self.begins, begin) - 1
+        for i in range(first, bisect.bisect_left(self.begins, end)):
+            at = self.begins[i]
             a = max(begin - at, 0)
-            b = min(end - at, part.numel())
+            b = min(end - at, self.parts[i].numel())
             if a < b:
                 yield i, a, b, at + a - begin
-            at += part.numel()
 
 
 # A value as _data takes it: each part with its kind, and a tensor as its type and shape.
@@ -161,8 +165,7 @@ def _put_together(parts: Any, make: Any) -> Any:
     if kind == "tensor":
         return make(inside, parts[2])
     if kind == "dict":
-        _data.spread([k for k, _ in inside])
-        return {k: _put_together(v, make) for k, v in inside}
+        return _data.fill({}, [(k, _put_together(v, make)) for k, v in inside], [k for k, _ in inside])
     if kind in ("list", "tuple"):
         return (tuple if kind == "tuple" else list)(_put_together(v, make) for v in inside)
     if kind != "value":

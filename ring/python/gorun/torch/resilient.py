@@ -129,6 +129,8 @@ class Resilient:
         self._arrive()
         _seed(self._at.seed, this)
         batches = Batches(loader, self._at.ranks)
+        if self._at.index > batches.count:
+            raise errors.MismatchError("gorun: other ranks are at batch %d of this pass, which has %d on this rank" % (self._at.index, batches.count))
         while self._at.passes == this:
             self._settle()
             if self._at.index == batches.count or self.step == until:
@@ -325,14 +327,14 @@ class Resilient:
             self._ledger.receive(step)
         if rank in decision.back:
             assert self._copies is not None  # without copies nothing is kept
-            self._take(self._copies.own(step))
+            self._take(self._copies.own(step), rank)
         for send in decision.sends:
             state = None
             if rank in send.holders:
                 state = self._copies.copy(send.shard, step) if send.copied and self._copies is not None else self._state()
             state = transfer(self._job.comm, send.holders, send.receivers, state, self._limit())
             if rank in send.receivers:
-                self._take(state)
+                self._take(state, send.holders[0])
         self._decision = None
         self._check_due = False  # new ranks have none due
         self._copy_due = True
@@ -388,9 +390,10 @@ class Resilient:
         all_things = [("model", self.model), ("optimizer", self.optimizer), ("scheduler", self.scheduler)]
         return [(name, thing) for name, thing in all_things if thing is not None]
 
-    def _take(self, state: Dict[str, Any]) -> None:
-        self._ledger.receive(_number(state["committed"]))
-        self._at.set(_Position.read(state["at"]))
+    def _take(self, state: Dict[str, Any], holder: int) -> None:
+        committed, at = _believed(state, lambda s: (_number(s["committed"]), _Position.read(s["at"])), holder)
+        self._ledger.receive(committed)
+        self._at.set(at)
         self._load(state)
         self._arriving = None if self._there else state
 
@@ -438,6 +441,8 @@ class _Position:
     def read(values: Any) -> Tuple[int, int, int, int]:
         """What another rank has said."""
         passes, index, ranks, seed = map(_number, values)
+        if passes < 0 or index < 0 or ranks < 1:
+            raise ValueError("%d ranks are at batch %d of pass %d" % (ranks, index, passes))
         return passes, index, ranks, seed
 
 
@@ -666,18 +671,26 @@ COPYING = 2
 SAID = 1 << 10
 SAID_OF_A_RANK = 128
 POSITION = 256
+KEPT = 8  # steps that a rank keeps, at most: it has two. All ranks look for the newest step that they can get to
 
 
 def _heard(said: bytes, take: Callable[[Any], Any], rank: int) -> Any:
     """What a rank has said in JSON."""
+    return _believed(said, lambda text: take(json.loads(text)), rank)
+
+
+def _believed(said: Any, take: Callable[[Any], Any], rank: int) -> Any:
+    """What is taken from what a rank has said."""
     try:
-        return take(json.loads(said))
+        return take(said)
     except (ValueError, TypeError, LookupError, RecursionError) as e:
         raise unreadable(rank, "%.200s" % e) from None
 
 
 def _said(values: Any) -> Said:
     owns, committed, voted, whole, kept, held = values
+    if len(kept) > KEPT:
+        raise ValueError("it keeps %d steps" % len(kept))
     return Said(
         _number(owns),
         _number(committed),
