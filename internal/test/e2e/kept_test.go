@@ -139,13 +139,15 @@ func TestKeptHostsServeJobs(t *testing.T) {
 		"gorun cp on kept hosts says:\n%s", &r.Err)
 
 	// An agent that is killed takes down its own job only.
-	victim := k.start("-np", "2", "-H", "f1,f2", "sh", "-c", "echo ready; exec sleep 1000")
-	must.Until(k, "the victim", func() bool { return strings.Count(victim.Out.String(), "ready") == 2 })
-	agents := slices.DeleteFunc(lab.Processes(victim.Mark), func(pid int) bool {
-		return !strings.HasPrefix(command.ProcFile(pid, "cmdline"), "sleep")
+	victim := k.start("-np", "2", "-H", "f1,f2", "sleep", "1000")
+	var ranks []int
+	must.Until(k, "the victim", func() bool {
+		ranks = slices.DeleteFunc(lab.Processes(victim.Mark), func(pid int) bool {
+			return !strings.HasPrefix(command.ProcFile(pid, "cmdline"), "sleep")
+		})
+		return len(ranks) == 2
 	})
-	must.That(t, len(agents) == 2, "ranks %v", agents)
-	_ = syscall.Kill(lab.Parent(agents[0]), syscall.SIGKILL)
+	_ = syscall.Kill(lab.Parent(ranks[0]), syscall.SIGKILL)
 	code := victim.Wait()
 	check.That(t, code == 125, "a job whose agent was killed ended with %d:\n%s", code, &victim.Err)
 	n := strings.Count(beside.Out.String(), "\n")

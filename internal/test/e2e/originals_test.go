@@ -166,6 +166,12 @@ func TestOutputAsOriginals(t *testing.T) {
 				t.Run(p.name, func(t *testing.T) {
 					t.Parallel()
 					want := p.run(t, o, argv, env)
+					for range 5 { // MPICH's Hydra may fail at the end of its ranks, when the machine is busy
+						if !strings.Contains(want.stderr, "HYDU_sock_write") {
+							break
+						}
+						want = p.run(t, o, argv, env)
+					}
 					got := p.run(t, o, []string{filepath.Join(links, o.name)}, []string{"HOME=" + t.TempDir()})
 					check.That(t, got == want, "gorun has\n%v\n%s has\n%v", got, o.name, want)
 				})
@@ -195,7 +201,10 @@ func (p shown) run(t *testing.T, o original, argv, env []string) outcome {
 		argv = append(argv, o.label...)
 	}
 	r := command.New(t, nil, limit, command.NewMark(t), append(argv, "sh", "-c", rank+p.script)...)
-	r.Cmd.Env = append(r.Cmd.Env, env...)
+	// Open MPI's mpirun removes the folders of another one that has just begun to make them.
+	own := must.Get(os.MkdirTemp("", "run"))(t)
+	t.Cleanup(func() { _ = os.RemoveAll(own) })
+	r.Cmd.Env = append(slices.Concat(r.Cmd.Env, env), "TMPDIR="+own)
 	r.Cmd.Stdin = strings.NewReader(p.input)
 	must.OK(t, r.Start())
 	code := r.Wait()

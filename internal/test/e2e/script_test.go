@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -164,6 +165,7 @@ func scriptCommands() map[string]func(s *script, neg bool, args []string) error 
 		"await":  positive((*script).await),
 		"signal": positive((*script).signal),
 		"ends":   positive((*script).ends),
+		"gone":   positive(func(_ *script, args []string) error { return gone(args[0], args[1]) }),
 	}
 }
 
@@ -347,10 +349,35 @@ func (s *script) await(args []string) error {
 	if err != nil {
 		return err
 	}
-	const limit = 20 * time.Second
+	const limit = time.Minute
 	for end := time.Now().Add(limit); strings.Count(out.String(), args[1]) < want; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			return fmt.Errorf("waited %v for %d times %q:\n%s%s", limit, want, args[1], &s.started.Out, &s.started.Err)
+		}
+	}
+	return nil
+}
+
+// gone waits until all names in a folder that match a regular expression now have gone:
+// "gone FOLDER REGEXP". Those of jobs of other scripts go with these jobs.
+func gone(folder, names string) error {
+	pattern, err := regexp.Compile(names)
+	if err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return err
+	}
+	entries = slices.DeleteFunc(entries, func(e os.DirEntry) bool { return !pattern.MatchString(e.Name()) })
+	const limit = time.Minute
+	for end := time.Now().Add(limit); len(entries) > 0; time.Sleep(100 * time.Millisecond) {
+		entries = slices.DeleteFunc(entries, func(e os.DirEntry) bool {
+			_, err := os.Lstat(filepath.Join(folder, e.Name()))
+			return errors.Is(err, fs.ErrNotExist)
+		})
+		if time.Now().After(end) {
+			return fmt.Errorf("still in %s after %v: %v", folder, limit, entries)
 		}
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -237,5 +238,23 @@ func TestPreloadRefuses(t *testing.T) {
 	}
 	r := w.run(nil, "up", "-H", "f1", "--preload", "a b")
 	check.That(t, r.Wait() == 2, "two words: gorun up says\n%s", &r.Err)
+	w.none("keepers", func() int { return len(w.keepers()) })
+}
+
+// The interpreter starts in /, where relative paths would lead it to folders such as /tmp, which
+// others write to.
+func TestPreloadTakesNoModulesOfOthers(t *testing.T) {
+	w := newWarmLab(t)
+	theirs := filepath.Join(t.TempDir(), "theirs")
+	w.module("sitecustomize", "open("+strconv.Quote(theirs)+", 'w')\n")
+	fromTop := strings.TrimPrefix(w.modules, "/")
+	for _, value := range []string{"PYTHONPATH=" + fromTop, "PYTHONPATH=/lib:", "LD_LIBRARY_PATH=" + fromTop} {
+		name, _, _ := strings.Cut(value, "=")
+		r := w.run([]string{"PYTHONPATH=/lib", value}, "up", "-H", "f1", "--preload", "json")
+		check.That(t, r.Wait() == 125 && strings.Contains(r.Err.String(), "a path in "+name+" is relative"),
+			"%s: gorun up says\n%s", value, &r.Err)
+		_, err := os.Stat(theirs)
+		check.That(t, os.IsNotExist(err), "%s: a module there has run", value)
+	}
 	w.none("keepers", func() int { return len(w.keepers()) })
 }

@@ -125,7 +125,8 @@ func (w *world) await(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// ended waits until a Job has succeeded or failed, and returns its pods' log.
+// ended waits until a Job has succeeded or failed, and returns the log of its pods, which must stay
+// when the Job has ended: workers do not.
 func (w *world) ended(t *testing.T, job, pods string) (succeeded bool, log string) {
 	t.Helper()
 	w.await(t, "the end of "+job, func() bool {
@@ -187,7 +188,7 @@ func (w *world) restricted(t *testing.T) {
 // The commands of examples/kubernetes/README.md, without an operator.
 func (w *world) job(t *testing.T) {
 	w.startJob(t, "job.yaml")
-	succeeded, log := w.ended(t, "job/train", "batch.kubernetes.io/job-name=train")
+	succeeded, log := w.ended(t, "job/train", clientPod)
 	if !succeeded {
 		t.Errorf("the job failed:\n%s", log)
 	}
@@ -205,9 +206,8 @@ func (w *world) neighbour(t *testing.T) {
 	}
 	w.startJob(t, long)
 	defer w.endJob(t)
-	const client = "batch.kubernetes.io/job-name=train,batch.kubernetes.io/job-completion-index=0"
 	w.await(t, "the job's agents", func() bool {
-		pod, _ := w.Kubectl(t.Context(), "get", "pods", "-l", client, "-o", "name")
+		pod, _ := w.Kubectl(t.Context(), "get", "pods", "-l", clientPod, "-o", "name")
 		name := strings.TrimSpace(pod)
 		out, _ := w.Kubectl(t.Context(), "exec", name, "-c", "train", "--", "pgrep", "-c", "sleep")
 		return name != "" && strings.HasPrefix(out, "2")
