@@ -11,16 +11,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Garble flips bits at random in a percentage of the TCP segments that reach a host and leaves
-// their checksums wrong by one bit, as a bad cable does: the host's kernel has to detect them.
+// Garble flips bits at random in a percentage (1 to 100) of the TCP segments that reach a host and
+// leaves their checksums wrong by one bit, as a bad cable does: the host's kernel has to detect them.
 func (c *Cluster) Garble(ctx context.Context, host string, percent int) error {
 	if err := c.checksums(host, true); err != nil {
 		return err
 	}
 	return c.inNet(ctx, c.Host(host), fmt.Sprintf("nft add table inet garble && nft add chain inet garble in '{ type "+
 		"filter hook prerouting priority -300; }' && "+
-		"nft add rule inet garble in meta l4proto tcp numgen random mod 100 '<' %d @th,256,16 set @th,256,16 ^ "+
-		"0x0101 tcp checksum set tcp checksum ^ 1 counter", percent))
+		"nft add rule inet garble in meta l4proto tcp numgen random mod 100 '<=' %d @th,256,16 set @th,256,16 ^ "+
+		"0x0101 tcp checksum set tcp checksum ^ 1 counter", percent-1))
 }
 
 // Ungarble undoes Garble.

@@ -79,7 +79,7 @@ func TestHarmToANetwork(t *testing.T) {
 	if err := ping(); err != nil {
 		t.Error("f1 and f2 do not reach each other again:", err)
 	}
-	must(c.Garble(ctx, "f1", 99))
+	must(c.Garble(ctx, "f1", 100))
 	check.That(t, !s.hears("garbled", 300*time.Millisecond), "what is damaged on its way to f1 is taken")
 	must(c.Ungarble(ctx, "f1"))
 	check.That(t, s.hears("whole", 20*time.Second), "what is damaged no more is not taken")
