@@ -104,9 +104,11 @@ class Imports:
         if os.stat(HERE + "../exe") != os.stat(sys.executable):
             raise Unfit("%s there is a script that starts %s: put the folder of the interpreter first in PATH"
                         % (sys.executable, os.readlink("/proc/self/exe")))
-        folders = os.environ.get("PYTHONPATH")  # those in sys.path are absolute by now
-        if folders and not all(os.path.isabs(folder) for folder in folders.split(os.pathsep)):
-            raise Unfit("a path in PYTHONPATH is relative")
+        # warm.go has refused relative entries, which lead to folders of others below /. An empty
+        # one is / itself, where nobody else writes, but a rank would import from its own folder.
+        folders = os.environ.get("PYTHONPATH")
+        if folders and "" in folders.split(os.pathsep):
+            raise Unfit("an empty entry of PYTHONPATH would be the folder of each rank")
         self.environ = dict(os.environb)
         recorder = Recorder(self.environ)
         os.environ._data = os.environb._data = recorder

@@ -60,6 +60,8 @@ type Interpreter struct {
 // must be a subreaper, and closes the interpreter. A [*Refusal] says why the modules cannot be
 // kept.
 func Start(ctx context.Context, opts Options) (i *Interpreter, printed string, err error) {
+	// Before it starts: a module of others may run before the first of ours. imports.py asks what
+	// else a rank would import otherwise.
 	for n, kv := range trust.Environ(opts.Env) {
 		if name, _, _ := strings.Cut(kv, "="); kv != opts.Env[n] {
 			return nil, "", &Refusal{fmt.Sprintf("a path in %s is relative", name)}

@@ -248,11 +248,13 @@ func TestPreloadTakesNoModulesOfOthers(t *testing.T) {
 	theirs := filepath.Join(t.TempDir(), "theirs")
 	w.module("sitecustomize", "open("+strconv.Quote(theirs)+", 'w')\n")
 	fromTop := strings.TrimPrefix(w.modules, "/")
-	for _, value := range []string{"PYTHONPATH=" + fromTop, "PYTHONPATH=/lib:", "LD_LIBRARY_PATH=" + fromTop} {
-		name, _, _ := strings.Cut(value, "=")
+	for value, why := range map[string]string{
+		"PYTHONPATH=" + fromTop:      "a path in PYTHONPATH is relative",
+		"PYTHONPATH=/lib:":           "an empty entry of PYTHONPATH",
+		"LD_LIBRARY_PATH=" + fromTop: "a path in LD_LIBRARY_PATH is relative",
+	} {
 		r := w.run([]string{"PYTHONPATH=/lib", value}, "up", "-H", "f1", "--preload", "json")
-		check.That(t, r.Wait() == 125 && strings.Contains(r.Err.String(), "a path in "+name+" is relative"),
-			"%s: gorun up says\n%s", value, &r.Err)
+		check.That(t, r.Wait() == 125 && strings.Contains(r.Err.String(), why), "%s: gorun up says\n%s", value, &r.Err)
 		_, err := os.Stat(theirs)
 		check.That(t, os.IsNotExist(err), "%s: a module there has run", value)
 	}
