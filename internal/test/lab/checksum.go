@@ -11,8 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Garble flips bits at random in a percentage (1 to 100) of the TCP segments that reach a host and
-// leaves their checksums wrong by one bit, as a bad cable does: the host's kernel has to detect them.
+// Garble flips bits at random in a percentage (1 to 100) of the TCP segments that reach a host, and
+// leaves their checksums wrong by one bit, as a bad cable does: the host's kernel has to detect
+// them.
 func (c *Cluster) Garble(ctx context.Context, host string, percent int) error {
 	if err := c.checksums(host, true); err != nil {
 		return err
