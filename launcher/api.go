@@ -64,16 +64,17 @@ const AgentCommand = session.AgentCommand
 
 // How a job ends, and its ranks. See package core.
 type (
-	Result     = core.Result
-	Codes      = core.Codes
-	Tolerance  = core.Tolerance
-	Failure    = core.Failure
-	LateError  = core.LateError
-	Exit       = core.Exit
-	HostError  = core.HostError
-	Unkillable = core.Unkillable
-	StopReason = core.StopReason
-	StopCause  = core.StopCause
+	Result          = core.Result
+	Codes           = core.Codes
+	Tolerance       = core.Tolerance
+	Failure         = core.Failure
+	LateError       = core.LateError
+	NotSpawnedError = core.NotSpawnedError
+	Exit            = core.Exit
+	HostError       = core.HostError
+	Unkillable      = core.Unkillable
+	StopReason      = core.StopReason
+	StopCause       = core.StopCause
 )
 
 // Exit codes that gorun itself chooses.

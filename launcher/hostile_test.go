@@ -553,6 +553,24 @@ func TestRanksThatWereNotSpawnedPrintNothing(t *testing.T) {
 	}
 }
 
+// A host that ends without the rank that it was to start has failed the job.
+func TestRankThatWasNotSpawnedIsTheCause(t *testing.T) {
+	ends := serving(func(a *fake.Agent) error {
+		if _, err := spawnOne(a); err != nil {
+			return err
+		}
+		return succeed(a)
+	})
+	for _, machines := range [][]*fake.Machine{{ends, serving(obey)}} {
+		r, err := runSpawning(t, machines, 1, nil)
+		must.OK(t, err)
+		var cause *NotSpawnedError
+		must.That(t, r.Cause != nil && errors.As(r.Cause.Lost, &cause), "%d hosts: %v", len(machines), r.Cause)
+		check.Equal(t, *cause, NotSpawnedError{Rank: 2 * len(machines), Host: "h0"})
+		check.Equal(t, r.Code(), CodeLaunch)
+	}
+}
+
 // Of ranks that were spawned and have ended little is kept: a host may spawn tens of thousands.
 func TestEndsOfSpawnedRanksAreShort(t *testing.T) {
 	const ranks = 500

@@ -2,7 +2,6 @@ package launcher
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/gorun/gorun/internal/net/kv"
@@ -78,8 +77,7 @@ func (j *job) reported(r reported) {
 		j.pause.without(host)
 		j.apply(core.HostDone{Host: host, Left: m.left})
 		if rank := j.spawned.left(host); rank >= 0 && !j.core.Stopping() {
-			j.apply(core.RankLate{Rank: rank, Err: fmt.Errorf("rank %d, which was spawned, did not start: the other "+
-				"ranks of %s had ended", rank, name)})
+			j.apply(core.RankLate{Rank: rank, Err: &core.NotSpawnedError{Rank: rank, Host: name}})
 		}
 	}
 }

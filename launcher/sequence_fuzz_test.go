@@ -178,10 +178,9 @@ func checkOutcome(t *testing.T, r Result, hostile string) {
 	}
 	if r.Cause != nil {
 		texts = append(texts, r.Cause.String(), r.Cause.AbortCause)
-		late := new(LateError)
 		// Ranks that others wait for are missing, as far as gorun can know.
-		awaited := r.Cause.Exit.MPI == core.MPIAwaited || errors.As(r.Cause.Lost, &late) || r.Cause.Lost != nil &&
-			strings.Contains(r.Cause.Lost.Error(), "which was spawned, did not start")
+		awaited := r.Cause.Exit.MPI == core.MPIAwaited || errors.As(r.Cause.Lost, new(*LateError)) ||
+			errors.As(r.Cause.Lost, new(*NotSpawnedError))
 		check.That(t, r.Cause.Host == hostile || awaited, "the cause is %v", r.Cause)
 	}
 	for _, text := range texts {

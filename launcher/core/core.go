@@ -50,7 +50,7 @@ type (
 		Host int
 		Err  error
 	}
-	// RankLate reports that a rank has not called MPI_Init in time.
+	// RankLate reports that a rank has not called MPI_Init in time, or was not spawned.
 	RankLate struct {
 		Rank int
 		Err  error

@@ -104,3 +104,13 @@ type LateError struct {
 func (e *LateError) Error() string {
 	return fmt.Sprintf("%s did not call MPI_Init within %v after %s (--start-timeout)", e.Who, e.Limit, e.After)
 }
+
+// NotSpawnedError reports a rank that was to be spawned on a host where all others had ended.
+type NotSpawnedError struct {
+	Rank int
+	Host string
+}
+
+func (e *NotSpawnedError) Error() string {
+	return fmt.Sprintf("rank %d, which was spawned, did not start: the other ranks of %s had ended", e.Rank, e.Host)
+}
