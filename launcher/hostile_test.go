@@ -553,7 +553,8 @@ func TestRanksThatWereNotSpawnedPrintNothing(t *testing.T) {
 	}
 }
 
-// A host that ends without the rank that it was to start has failed the job.
+// A host that ends without the rank that it was to start has failed the job, if another one runs on
+// and if it is the last one.
 func TestRankThatWasNotSpawnedIsTheCause(t *testing.T) {
 	ends := serving(func(a *fake.Agent) error {
 		if _, err := spawnOne(a); err != nil {
@@ -561,7 +562,7 @@ func TestRankThatWasNotSpawnedIsTheCause(t *testing.T) {
 		}
 		return succeed(a)
 	})
-	for _, machines := range [][]*fake.Machine{{ends, serving(obey)}} {
+	for _, machines := range [][]*fake.Machine{{ends, serving(obey)}, {ends}} {
 		r, err := runSpawning(t, machines, 1, nil)
 		must.OK(t, err)
 		var cause *NotSpawnedError

@@ -75,10 +75,11 @@ func (j *job) reported(r reported) {
 		j.apply(core.HostFailing{Host: host, Err: session.ExplainFailing(*m.body)})
 	case allDone:
 		j.pause.without(host)
-		j.apply(core.HostDone{Host: host, Left: m.left})
+		// Before its end, which may be the job's.
 		if rank := j.spawned.left(host); rank >= 0 && !j.core.Stopping() {
 			j.apply(core.RankLate{Rank: rank, Err: &core.NotSpawnedError{Rank: rank, Host: name}})
 		}
+		j.apply(core.HostDone{Host: host, Left: m.left})
 	}
 }
 
