@@ -107,7 +107,7 @@ func (j *elasticJob) connectionLost(p *elasticProcess, l wire.Lost) {
 	if l.Left {
 		return
 	}
-	l.Cause = session.Clean(l.Cause)
+	l.Cause = session.Reason(l.Cause)
 	failed := cmp.Or(j.procs[j.epoch.plan.Members[l.Rank].Process], p)
 	j.abort(failed.name.Host, failed, core.RankLost{Lost: l}.AbortCause())
 	j.step(elastic.RankLost{Process: p.name, Rank: l.Rank})

@@ -164,7 +164,7 @@ func (c *command) nextFrame() (wire.Frame, error) {
 func (c *command) answer() (wire.Frame, error) {
 	f, err := c.nextFrame()
 	if err == nil && f.Type == wire.TypeRefuse {
-		err = wire.Handle(f, func(r wire.Refuse) error { return errors.New(Clean(r.What)) })
+		err = wire.Handle(f, func(r wire.Refuse) error { return errors.New(Reason(r.What)) })
 	}
 	return f, err
 }

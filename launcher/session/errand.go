@@ -195,7 +195,7 @@ func (e *Errand) End(data []byte) (end wire.ErrandEnd, err error) {
 	err = json.Unmarshal(data, &end)
 	end.Code = max(0, min(end.Code, 255))
 	if end.Error != "" {
-		end.Error = e.errands.host.Host.Name + ": " + Clean(end.Error)
+		end.Error = e.errands.host.Host.Name + ": " + Reason(end.Error)
 		end.Hint = Clean(end.Hint)
 	}
 	return end, err

@@ -66,9 +66,9 @@ func ExplainFailing(f wire.Failing) error {
 		return &AgentEndedError{Code: wire.SignalCode(syscall.SIGKILL)}
 	}
 	if f.Broken != "" {
-		return &ServerError{Clean(f.Broken)}
+		return &ServerError{Reason(f.Broken)}
 	}
-	return fmt.Errorf("the agent was told to end there: %s", Clean(f.Signal))
+	return fmt.Errorf("the agent was told to end there: %s", Reason(f.Signal))
 }
 
 // ServerError reports that a program which serves a host's ranks has failed.

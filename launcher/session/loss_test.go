@@ -10,6 +10,7 @@ import (
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/fake"
+	"github.com/gorun/gorun/launcher/plan"
 )
 
 func TestExplainLoss(t *testing.T) {
@@ -37,6 +38,19 @@ func TestExplainLoss(t *testing.T) {
 	} {
 		check.Equal(t, explainLoss(tc.err, tc.ran, tc.said).Error(), tc.explained, tc.name)
 	}
+}
+
+// Messages end with what a host says.
+func TestHostsGiveAReason(t *testing.T) {
+	const none = "no reason given"
+	for _, silent := range []string{"", " \n"} {
+		check.Error(ExplainFailing(wire.Failing{Signal: silent})).Says(t, "there: "+none)
+		lost := wire.Lost{By: 3, Rank: 3, Cause: silent}
+		v := validator{identity: Identity{Host: &plan.Host{Ranks: []plan.Rank{{Rank: 3}}}}}
+		check.OK(t, v.CheckLost(&lost, 4))
+		check.Equal(t, lost.Cause, none)
+	}
+	check.Equal(t, ExplainFailing(wire.Failing{Broken: "\n"}).Error(), none)
 }
 
 func TestAgentsStoryIsBounded(t *testing.T) {

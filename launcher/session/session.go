@@ -217,7 +217,7 @@ func (s *Session) Prepare(ctx context.Context, job wire.Job, helpers Helpers,
 		}
 		if f.Type == wire.TypeRefuse {
 			return wire.Handle(f, func(r wire.Refuse) error {
-				return &RefusedError{r.Code, Clean(r.What), Clean(r.Remedy)}
+				return &RefusedError{r.Code, Reason(r.What), Clean(r.Remedy)}
 			})
 		}
 		return f.Expect(wire.TypeReady, &s.Ready)

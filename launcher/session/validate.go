@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -70,6 +71,9 @@ func (v *validator) hasEnded(rank int) bool {
 
 // Clean returns a host's text, bounded and safe for a terminal.
 func Clean(text string) string { return prose.Printable(text) }
+
+// Reason is Clean for a host's reason, with which messages end: it is never "".
+func Reason(text string) string { return cmp.Or(Clean(text), "no reason given") }
 
 // checkReady keeps of a ready what a host may say: a placement of each of its ranks, with bounded
 // texts.
@@ -152,7 +156,7 @@ func (v *validator) CheckLost(l *wire.Lost, size int) error {
 	case l.Rank != l.By && (l.Rank < 0 || l.Rank >= size):
 		return &wire.FormatError{Reason: fmt.Sprintf("rank %d lost rank %d, which does not exist", l.By, l.Rank)}
 	}
-	l.Cause = Clean(l.Cause)
+	l.Cause = Reason(l.Cause)
 	l.Awaited = l.Awaited && l.Rank == l.By
 	return nil
 }
