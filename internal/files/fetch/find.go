@@ -115,17 +115,15 @@ func matches(dir, name, part string) (all []string, err error) {
 	return all, err
 }
 
-// namesIn returns the names in a folder that match one part of a pattern, or all if it is "".
-// Others may have made more names there than memory has room for.
+// namesIn returns the names in a folder that match one part of a pattern, sorted. Others may have
+// made more names there than memory has room for.
 func namesIn(folder *os.File, part string) (all []string, err error) {
 	for {
 		some, err := folder.Readdirnames(1024)
 		for _, name := range some {
-			is := part == ""
-			if !is {
-				if is, err = fits(name, part); err != nil {
-					return nil, err
-				}
+			is, err := fits(name, part)
+			if err != nil {
+				return nil, err
 			}
 			if is {
 				all = append(all, name)
@@ -148,8 +146,11 @@ func tooMany() error {
 	return fmt.Errorf("more than %d files and folders match: bring fewer at a time", maxEntries)
 }
 
-// fits reports whether a name matches one part of a pattern.
+// fits reports whether a name matches one part of a pattern. All match "".
 func fits(name, part string) (bool, error) {
+	if part == "" {
+		return true, nil
+	}
 	is, err := filepath.Match(part, name)
 	return is && (name[0] != '.' || part[0] == '.'), err
 }
