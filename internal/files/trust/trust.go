@@ -57,46 +57,58 @@ func (e *Error) Hint() string {
 //
 // The launcher applies the same rule on hosts before gorun is there, in launcher/session/trust.sh.
 func Check(path string) error {
+	self := os.Geteuid()
+	_, err := stat(path, func(at string, info fs.FileInfo) error {
+		if info.Mode()&fs.ModeSymlink != 0 {
+			return ownedBy(at, info, self)
+		}
+		return judge(at, info, self, func() bool { return hasACL(at) })
+	})
+	return err
+}
+
+// stat returns what is at a path, as os.Stat does, unless judged returns an error for a component
+// of the path or of the links that it leads through. It returns an *Error where that would have to
+// be asked of another user's file system (FUSE).
+func stat(path string, judged func(at string, info fs.FileInfo) error) (fs.FileInfo, error) {
 	if !filepath.IsAbs(path) {
 		current, err := os.Getwd()
 		if err != nil {
-			return err
+			return nil, err
 		}
 		path = current + "/" + path // not cleaned: a/.. is not . where a is a link
 	}
-	self := os.Geteuid()
 	// From the top down: nobody else can exchange what has been checked.
 	at := "/"
 	rest := strings.Split(path, "/")
 	links := 0
+	self := os.Geteuid()
 	var in walk
 	defer in.end()
 	for {
 		info, err := in.inspect(at, self)
+		if err == nil {
+			err = judged(at, info)
+		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if info.Mode()&fs.ModeSymlink != 0 {
-			if err := ownedBy(at, info, self); err != nil {
-				return err
-			}
 			target, err := os.Readlink(at)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			if links++; links > maxLinks {
-				return &fs.PathError{Op: "follow", Path: path, Err: syscall.ELOOP}
+				return nil, &fs.PathError{Op: "follow", Path: path, Err: syscall.ELOOP}
 			}
 			if rest = slices.Concat(strings.Split(target, "/"), rest); filepath.IsAbs(target) {
 				at = "/"
 			} else {
 				at = filepath.Dir(at)
 			}
-		} else if err := judge(at, info, self, func() bool { return hasACL(at) }); err != nil {
-			return err
 		}
 		if len(rest) == 0 {
-			return nil
+			return info, nil
 		}
 		at = filepath.Join(at, rest[0])
 		rest = rest[1:]
@@ -108,30 +120,38 @@ func Check(path string) error {
 func Lstat(path string) (fs.FileInfo, error) { return inspect(path, os.Geteuid()) }
 
 // Program returns the path of an executable file of that name in the absolute folders of a PATH. It
-// passes over those of which Check returns an error, and returns the first such error if no other
-// file is there, or else an fs.ErrNotExist.
+// passes over those that others could have changed, and folders of which their file systems (FUSE)
+// would have to be asked. It returns the first such *Error if no other file is there, or else an
+// fs.ErrNotExist.
 func Program(name, path string) (string, error) {
 	var refused error
 	for _, dir := range filepath.SplitList(path) {
-		file := filepath.Join(dir, name)
-		info, err := os.Stat(file)
-		if err != nil || !filepath.IsAbs(dir) || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
+		if !filepath.IsAbs(dir) {
 			continue
 		}
-		if err = Check(file); err == nil {
-			return file, nil
+		file := filepath.Join(dir, name)
+		info, err := stat(file, anybodys)
+		if err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+			if err = Check(file); err == nil {
+				return file, nil
+			}
 		}
-		refused = cmp.Or(refused, err)
+		if _, unsafe := errors.AsType[*Error](err); unsafe {
+			refused = cmp.Or(refused, err)
+		}
 	}
 	return "", cmp.Or(refused, error(&fs.PathError{Op: "find", Path: name, Err: fs.ErrNotExist}))
 }
+
+// anybodys is for stat where whose the components are does not matter.
+func anybodys(string, fs.FileInfo) error { return nil }
 
 // CheckOptional is Check for a file that need not be there. A missing one is an fs.ErrNotExist,
 // also in a folder that others can change, such as a home directory that a group shares.
 func CheckOptional(path string) error {
 	err := Check(path)
 	if _, unsafe := errors.AsType[*Error](err); unsafe {
-		if _, missing := os.Lstat(path); errors.Is(missing, fs.ErrNotExist) {
+		if _, missing := stat(path, anybodys); errors.Is(missing, fs.ErrNotExist) {
 			return missing
 		}
 	}
