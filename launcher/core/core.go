@@ -3,7 +3,6 @@ package core
 import (
 	"errors"
 	"fmt"
-	"math"
 	"syscall"
 	"time"
 
@@ -378,7 +377,7 @@ func (c *Machine) cause() *Failure {
 			firstAt = at
 		}
 	}
-	left := c.leftMPI() // once: a hostile host may have many ranks that abort
+	leftAt, left := c.leftMPI() // once: a hostile host may have many ranks that abort
 	if c.late != nil {
 		consider(c.late.At, *c.late)
 	}
@@ -395,7 +394,7 @@ func (c *Machine) cause() *Failure {
 				f.Victim = true
 				f.AbortCause = prose.Printable(c.abortCause)
 			} else if e.MPI == MPIAborted {
-				f.Victim = left < e.At+abortLag
+				f.Victim = left && leftAt < e.At+abortLag
 			}
 			consider(e.At, f)
 		}
@@ -426,18 +425,16 @@ func (c *Machine) cause() *Failure {
 // abortLag bounds the delay between the moment when MPI notices the end of a rank and its report.
 const abortLag = time.Second
 
-// leftMPI returns when a rank first left its MPI without a word; no rank did so before never.
-// Libraries abort when they lose a connection, so that ranks which abort from then on are victims.
-// A rank that fails because of the abort ends otherwise.
-func (c *Machine) leftMPI() time.Duration {
-	first := never
+// leftMPI returns when a rank first left its MPI without a word, if any did. Libraries abort when
+// they lose a connection, so that ranks which abort from then on are victims. A rank that fails
+// because of the abort ends otherwise.
+func (c *Machine) leftMPI() (first time.Duration, left bool) {
 	for _, e := range c.exits {
-		if !e.Stopped && (e.MPI == MPIUnfinished || e.Signal == int(syscall.SIGKILL)) {
-			first = min(first, e.At)
+		unfinished := e.MPI == MPIUnfinished || e.Signal == int(syscall.SIGKILL)
+		if unfinished && !e.Stopped && (!left || e.At < first) {
+			first = e.At
+			left = true
 		}
 	}
-	return first
+	return first, left
 }
-
-// never is later than all times of a job.
-const never = time.Duration(math.MaxInt64)
