@@ -15,7 +15,7 @@ import (
 // apart are machines of one host each.
 func apart(n int) (machines []Machine) {
 	for i := range n {
-		machines = append(machines, Machine{fmt.Sprint("m", i), 8})
+		machines = append(machines, Machine{ID: fmt.Sprint("m", i), Cores: 8})
 	}
 	return machines
 }
@@ -23,7 +23,7 @@ func apart(n int) (machines []Machine) {
 // shared are hosts of one machine.
 func shared(n, cores int) (machines []Machine) {
 	for range n {
-		machines = append(machines, Machine{"m", cores})
+		machines = append(machines, Machine{ID: "m", Cores: cores})
 	}
 	return machines
 }

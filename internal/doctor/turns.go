@@ -7,6 +7,7 @@ import "time"
 type Machine struct {
 	ID    string // id of a shared machine; "": none
 	Cores int
+	Agent Process // the host's agent on this machine: what runs below it belongs to the examination
 }
 
 // Timetable lists the pairs of hosts that meet at the same time.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"io/fs"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,18 +24,23 @@ type usage struct {
 	at           time.Time
 	of           map[int]int64 // CPU time in ticks by pid
 	started      map[int]int64 // start time in ticks after boot by pid
+	parent       map[int]int   // pid of the parent by pid
 	wanted       map[int]int64 // ns for which the main thread ran or waited to run, by pid
 	steal, total int64
 }
 
 // watch returns the share of CPU time that the hypervisor took, and the processes outside this job
-// that use much of a core, or would.
-func watch(ctx context.Context, root fs.FS) (steal float64, busy []doctor.Process) {
+// that use much of a core, or would. agents are the job's agents on this machine.
+func watch(ctx context.Context, root fs.FS, agents []doctor.Process) (steal float64, busy []doctor.Process) {
 	before := used(root)
 	if !sleepUntil(ctx, before.at.Add(watched)) {
 		return 0, nil
 	}
-	after := used(root)
+	return compare(root, before, used(root), agents)
+}
+
+// compare is watch between two times.
+func compare(root fs.FS, before, after usage, agents []doctor.Process) (steal float64, busy []doctor.Process) {
 	if total := after.total - before.total; total > 0 {
 		steal = max(float64(after.steal-before.steal)/float64(total), 0)
 	}
@@ -42,7 +48,7 @@ func watch(ctx context.Context, root fs.FS) (steal float64, busy []doctor.Proces
 		was, known := before.of[pid]
 		share := float64(now-was) / ticks / after.at.Sub(before.at).Seconds()
 		wants := float64(after.wanted[pid]-before.wanted[pid]) / float64(after.at.Sub(before.at))
-		if !known || share < busyShare && wants < busyWants || ours(root, pid) {
+		if !known || share < busyShare && wants < busyWants || after.below(pid, agents) {
 			continue
 		}
 		name, _, _ := strings.Cut(text(root, "proc/"+strconv.Itoa(pid)+"/comm"), "\n")
@@ -63,6 +69,7 @@ func used(root fs.FS) usage {
 		at:      time.Now(),
 		of:      map[int]int64{},
 		started: map[int]int64{},
+		parent:  map[int]int{},
 		wanted:  map[int]int64{},
 	}
 	if line, _, ok := strings.Cut(text(root, "proc/stat"), "\n"); ok {
@@ -82,11 +89,11 @@ func used(root fs.FS) usage {
 		if err != nil {
 			continue
 		}
-		stat := text(root, "proc/"+e.Name()+"/stat")
-		fields := strings.Fields(stat[strings.LastIndex(stat, ")")+1:])
+		fields := stat(root, pid)
 		if len(fields) < 20 {
 			continue
 		}
+		u.parent[pid], _ = strconv.Atoi(fields[1])
 		u.started[pid], _ = strconv.ParseInt(fields[19], 10, 64)
 		user, _ := strconv.ParseInt(fields[11], 10, 64)
 		system, _ := strconv.ParseInt(fields[12], 10, 64)
@@ -100,9 +107,34 @@ func used(root fs.FS) usage {
 	return u
 }
 
-// ours reports whether a process is gorun's own: a probe, an agent or a guard, of this host or of
-// another one on this machine.
-func ours(root fs.FS, pid int) bool {
-	argv := strings.Split(text(root, "proc/"+strconv.Itoa(pid)+"/cmdline"), "\x00")
-	return len(argv) > 1 && strings.HasPrefix(argv[1], "__")
+// stat returns the fields of a process's stat, as in proc_pid_stat(5), from its state on.
+func stat(root fs.FS, pid int) []string {
+	line := text(root, "proc/"+strconv.Itoa(pid)+"/stat")
+	return strings.Fields(line[strings.LastIndex(line, ")")+1:])
+}
+
+// agent returns the process that has started this one.
+func agent(root fs.FS) doctor.Process {
+	p := doctor.Process{PID: os.Getppid()}
+	if fields := stat(root, p.PID); len(fields) >= 20 {
+		p.Started, _ = strconv.ParseInt(fields[19], 10, 64)
+	}
+	return p
+}
+
+// below reports whether a process is one of the agents or runs below one. Its start tells an agent
+// from a process of another container with that number.
+func (u usage) below(pid int, agents []doctor.Process) bool {
+	for range u.of { // parents that were read at different times may be in a circle
+		if pid <= 1 {
+			return false
+		}
+		for _, a := range agents {
+			if a.PID == pid && a.Started == u.started[pid] {
+				return true
+			}
+		}
+		pid = u.parent[pid]
+	}
+	return false
 }

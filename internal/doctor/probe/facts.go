@@ -28,11 +28,18 @@ const (
 )
 
 // facts reads what this host is. Whatever may hang is abandoned after a time; the end of the
-// process ends it.
-func facts(ctx context.Context, plan doctor.Plan) doctor.Facts {
+// process ends it. machines are those of the job's hosts, as far as they are known.
+func facts(ctx context.Context, plan doctor.Plan, machines []doctor.Machine) doctor.Facts {
 	root := os.DirFS("/")
+	own := machine()
+	agents := []doctor.Process{own.Agent}
+	for _, m := range machines {
+		if m.ID == own.ID {
+			agents = append(agents, m.Agent)
+		}
+	}
 	f := doctor.Facts{
-		Machine:   machine().ID,
+		Machine:   own.ID,
 		Processor: doctor.Processor{Cores: runtime.NumCPU(), Quota: topology.Quota(root)},
 	}
 	f.Hostname, _ = os.Hostname()
@@ -49,7 +56,7 @@ func facts(ctx context.Context, plan doctor.Plan) doctor.Facts {
 		})
 	}
 	work.Go(func() { f.DNS = lookUp(ctx, os.Getenv("GORUN_ADDR")) })
-	work.Go(func() { f.Steal, f.Busy = watch(ctx, root) })
+	work.Go(func() { f.Steal, f.Busy = watch(ctx, root, agents) })
 	places := places()
 	disks := make([]doctor.Disk, len(places))
 	for i, d := range places {
@@ -69,8 +76,12 @@ func facts(ctx context.Context, plan doctor.Plan) doctor.Facts {
 // machine tells whether other hosts share this machine, by the number that its kernel has chosen at
 // the start.
 func machine() doctor.Machine {
-	return doctor.Machine{ID: clipped(strings.TrimSpace(text(os.DirFS("/"), "proc/sys/kernel/random/boot_id")),
-		maxName), Cores: runtime.NumCPU()}
+	root := os.DirFS("/")
+	return doctor.Machine{
+		ID:    clipped(text(root, "proc/sys/kernel/random/boot_id"), maxName),
+		Cores: runtime.NumCPU(),
+		Agent: agent(root),
+	}
 }
 
 // places are the directories that jobs use. A cache that does not exist yet is left out.

@@ -37,7 +37,7 @@ type Waited struct {
 type Surroundings struct {
 	Lookup  func(string) (string, bool) // lookup of environment variables
 	Now     func() time.Time            // clock that other hosts compare with theirs
-	Facts   func(ctx context.Context, plan doctor.Plan) doctor.Facts
+	Facts   func(ctx context.Context, plan doctor.Plan, machines []doctor.Machine) doctor.Facts
 	Machine func() doctor.Machine
 	Listen  func(ctx context.Context, addr string) (net.Listener, error)
 	// Patience is how long the other hosts are waited for, all waits together.
@@ -79,7 +79,11 @@ func Run(ctx context.Context, args []string, out io.Writer, in Surroundings) err
 			plan.Version = plan.Versions(p.machines, self.Rank)
 		}
 	}
-	found := in.Facts(ctx, plan)
+	var machines []doctor.Machine
+	if p != nil {
+		machines = p.machines
+	}
+	found := in.Facts(ctx, plan, machines)
 	lines.write(Line{Facts: &found})
 	if err == nil && p != nil {
 		err = p.measureAll(ctx, plan, lines)

@@ -69,7 +69,7 @@ func examined(t *testing.T, hosts int, far, ahead time.Duration) doctor.Measured
 			Lookup:  ringtest.Lookup(job.Environ(rank)),
 			Now:     time.Now,
 			Machine: func() doctor.Machine { return doctor.Machine{ID: "m", Cores: 2} },
-			Facts: func(context.Context, doctor.Plan) doctor.Facts {
+			Facts: func(context.Context, doctor.Plan, []doctor.Machine) doctor.Facts {
 				return doctor.Facts{Machine: "m", MainMemory: doctor.MainMemory{Memory: 1, Available: 1}}
 			},
 			Listen: func(ctx context.Context, addr string) (net.Listener, error) {
@@ -304,7 +304,7 @@ func TestProbesSurviveHostsThatDoNotMeet(t *testing.T) {
 			in := Surroundings{
 				Now:     time.Now,
 				Machine: machine,
-				Facts:   func(context.Context, doctor.Plan) doctor.Facts { return doctor.Facts{} },
+				Facts:   func(context.Context, doctor.Plan, []doctor.Machine) doctor.Facts { return doctor.Facts{} },
 				Listen: func(context.Context, string) (net.Listener, error) {
 					return net.Listen("tcp", "127.0.0.1:0")
 				},
