@@ -61,18 +61,29 @@ func jobWithin(t testing.TB, limit time.Duration, c *lab.Cluster, args ...string
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
-	var words []string
-	if c != nil {
-		words = append(words, "-F", c.ConfigFile)
-		for _, name := range []string{"GORUN_RING", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "OMP_NUM_THREADS"} {
-			words = append(words, "-x", name)
-		}
+	return run(t, gorun(ctx, c, "", args...))
+}
+
+// gorun returns gorun with a command, or with a program if that is "", on the hosts of c.
+func gorun(ctx context.Context, c *lab.Cluster, command string, args ...string) *exec.Cmd {
+	argv := []string{filepath.Join(os.Getenv("GORUN_TEST_BIN"), "gorun")}
+	if command != "" {
+		argv = append(argv, command)
 	}
-	argv := append([]string{filepath.Join(os.Getenv("GORUN_TEST_BIN"), "gorun")}, append(words, args...)...)
-	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	if c != nil {
-		cmd = c.Command(ctx, argv...)
+	if c == nil {
+		argv = append(argv, args...)
+		return exec.CommandContext(ctx, argv[0], argv[1:]...)
 	}
+	argv = append(argv, "-F", c.ConfigFile)
+	for _, name := range []string{"GORUN_RING", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "OMP_NUM_THREADS"} {
+		argv = append(argv, "-x", name)
+	}
+	return c.Command(ctx, append(argv, args...)...)
+}
+
+// run returns the output and the exit code of a command.
+func run(t testing.TB, cmd *exec.Cmd) (out string, code int) {
+	t.Helper()
 	var text bytes.Buffer
 	cmd.Stdout = &text
 	cmd.Stderr = &text
