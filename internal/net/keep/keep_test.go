@@ -232,6 +232,29 @@ func converse(r *Resident, nonce, input string, begun ...func()) (end resident.E
 	return end, out.String(), errs.String(), err
 }
 
+// A host that sends something else than a resident agent, without end, has none. It holds up
+// neither gorun up nor the end of the keeper, though a command in progress waits for what it
+// writes.
+func TestNoiseWithoutEndIsNoResident(t *testing.T) {
+	noisy := running(func(_ context.Context, _ []string, _ io.Reader, out io.Writer) (err error) {
+		for err == nil {
+			_, err = out.Write(make([]byte, 32<<10))
+		}
+		return err
+	})
+	started := make(chan error, 1)
+	go func() {
+		_, err := StartResident(t.Context(), noisy, "build", func(args ...string) []string { return args })
+		started <- err
+	}()
+	select {
+	case err := <-started:
+		check.Error(err).Is(t, wire.ErrTooNoisy)
+	case <-time.After(2 * residentTimeout):
+		t.Fatal("noise holds up the keeper")
+	}
+}
+
 // A host that breaks the protocol of its resident agent, or sends without end, ends its own
 // resident agent and fills no memory.
 func TestHostileHostBreaksOnlyItsResident(t *testing.T) {

@@ -54,6 +54,7 @@ func StartResident(ctx context.Context, conn Conn, build string, command func(ar
 		r.client, err = resident.NewClient(pipes{stdout, stdin})
 	}
 	if err != nil {
+		stdout.Close() // or the command, whose writes nobody takes any more, would not end
 		r.Close()
 		return nil, errors.Join(err, ran)
 	}
