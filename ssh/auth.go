@@ -29,9 +29,10 @@ func clientConfig(ctx context.Context, s settings, w *wire, keys *hostKeys, auth
 	algorithms := xssh.SupportedAlgorithms()
 	return &xssh.ClientConfig{
 		Config: xssh.Config{
-			Ciphers:      ciphers(algorithms.Ciphers, hasAES()),
-			KeyExchanges: algorithms.KeyExchanges,
-			MACs:         slices.DeleteFunc(algorithms.MACs, func(m string) bool { return m == xssh.HMACSHA1 }),
+			RekeyThreshold: s.rekey,
+			Ciphers:        ciphers(algorithms.Ciphers, hasAES()),
+			KeyExchanges:   algorithms.KeyExchanges,
+			MACs:           slices.DeleteFunc(algorithms.MACs, func(m string) bool { return m == xssh.HMACSHA1 }),
 		},
 		User:              s.user,
 		ClientVersion:     "SSH-2.0-gorun",

@@ -42,6 +42,7 @@ type Client struct {
 	conn    *xssh.Client
 	ended   chan struct{}  // closed when the connection has ended
 	endErr  error          // the library's error; valid once ended is closed
+	stuck   chan struct{}  // closed when the connection has ended and the library may never return
 	hostKey []byte         // host key that the server has proved to own
 	userKey Key            // key that the server accepted
 	offered int            // keys that were offered
@@ -58,6 +59,7 @@ func newClient(t Target, w *wire, conn *xssh.Client) *Client {
 		wire:           w,
 		conn:           conn,
 		ended:          make(chan struct{}),
+		stuck:          make(chan struct{}),
 		sessionTimeout: sessionTimeout,
 		closeTimeout:   closeTimeout,
 	}
@@ -70,7 +72,8 @@ func newClient(t Target, w *wire, conn *xssh.Client) *Client {
 
 // end records the end of the connection. The library closes the wire first and may then deadlock:
 // if a server violates the protocol and more than 16 packets follow (x/crypto v0.58,
-// handshakeTransport.Close).
+// handshakeTransport.Close). Where the server has left a change of keys open as well, whoever waits
+// to write waits for ever.
 func (c *Client) end(waited <-chan error) {
 	defer close(c.ended)
 	select {
@@ -82,6 +85,7 @@ func (c *Client) end(waited <-chan error) {
 	case c.endErr = <-waited:
 	case <-time.After(time.Second):
 		c.endErr = errBroken
+		close(c.stuck)
 	}
 }
 
@@ -115,7 +119,15 @@ func (c *Client) BySSH() bool { return true }
 // at any time and more than once.
 func (c *Client) Close() error {
 	err := c.wire.Close()
-	c.work.Wait()
+	worked := make(chan struct{})
+	go func() {
+		c.work.Wait()
+		close(worked)
+	}()
+	select {
+	case <-worked:
+	case <-c.stuck:
+	}
 	if c.wire.via != nil {
 		c.wire.via.Close()
 	}
@@ -358,6 +370,8 @@ func (s *session) discard(from io.Reader) {
 		case <-ticker.C:
 		case <-s.closed:
 			return
+		case <-s.client.stuck:
+			return
 		}
 	}
 }
@@ -367,6 +381,9 @@ func (s *session) discard(from io.Reader) {
 func (s *session) end() {
 	late := time.AfterFunc(s.client.closeTimeout, func() { s.client.wire.Close() })
 	defer late.Stop()
-	s.channel.Close()
-	<-s.closed
+	s.client.work.Go(func() { s.channel.Close() })
+	select {
+	case <-s.closed:
+	case <-s.client.stuck:
+	}
 }

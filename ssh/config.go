@@ -82,6 +82,7 @@ type settings struct {
 
 	connectTimeout   time.Duration
 	handshakeTimeout time.Duration
+	rekey            uint64 // bytes after which keys are changed; 0: as many as the cipher allows. Few in tests
 
 	unchecked bool     // StrictHostKeyChecking is no, which gorun does not obey
 	byHand    []string // arguments with which ssh(1) and ssh-copy-id(1) reach the host

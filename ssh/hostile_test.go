@@ -454,3 +454,42 @@ func deviation(script []byte) func([]byte) [][]byte {
 		return out
 	}
 }
+
+// A server that leaves a change of keys open, for which writers wait, holds up neither a command
+// nor the end of the connection.
+func TestServerThatLeavesAChangeOfKeysOpen(t *testing.T) {
+	h := newHostile(t, time.Minute)
+	h.settings.rekey = 64 << 10 // what comes with ChaCha20 after a GiB
+	ours, theirs := connPair(t)
+	r := &rawServer{conn: theirs, key: h.key, at: map[string]func(){}}
+	r.at["exec"] = func() {
+		r.mute = true
+		r.send(msgChannelSuccess, word(r.channel))
+		for range 4 {
+			r.send(msgGlobalRequest, text("x"), []byte{0}, make([]byte, 30_000))
+		}
+		for p, err := r.read(); err == nil && p[0] != msgKexInit; p, err = r.read() {
+		}
+		for range 200 { // the library keeps 64 answers, and then 33 requests in all before it reads no more
+			r.send(msgChannelRequest, word(r.channel), text("x"), []byte{1})
+		}
+	}
+	var serving sync.WaitGroup
+	serving.Go(func() { r.serve() })
+	t.Cleanup(serving.Wait)
+	t.Cleanup(func() { theirs.Close() })
+	c := must.Get(handshake(t.Context(), h.settings, newWire(ours, nil), nil))(t)
+	ended := make(chan error)
+	go func() {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		err := c.Run(ctx, []string{"x"}, nil, nil, nil)
+		ended <- errors.Join(err, c.Close())
+	}()
+	select {
+	case err := <-ended:
+		check.Error(err).Any(t, "a command came to its end")
+	case <-time.After(hangLimit):
+		t.Fatal("the end of the connection waits for the server")
+	}
+}

@@ -19,11 +19,19 @@ import (
 // replaces an existing one; programs that run from that continue.
 //
 // Put uses SFTP, or a shell with cat, mv and wc if the server has no SFTP. Its session has ended
-// when Put returns. If ctx ends first, the connection is closed.
+// when Put returns. If ctx ends first, the connection is closed. After a [*LostError] a Read of r
+// may go on.
 func (c *Client) Put(ctx context.Context, name string, mode fs.FileMode, r io.Reader) error {
 	stop := context.AfterFunc(ctx, func() { c.wire.Close() })
 	defer stop()
-	err := c.put(ctx, name, mode, r)
+	written := make(chan error, 1)
+	go func() { written <- c.put(ctx, name, mode, r) }()
+	var err error
+	select {
+	case err = <-written:
+	case <-c.stuck:
+		err = c.lost(nil)
+	}
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}

@@ -94,6 +94,8 @@ func (s *session) wait(ctx context.Context, copied, fed <-chan error, traffic *t
 			tick = ticker.C
 		case <-closed:
 			closed = nil
+		case <-s.client.stuck:
+			return s.client.lost(nil)
 		case <-tick:
 			if !traffic.moved() {
 				return s.result()
