@@ -304,3 +304,11 @@ func TestBrowserDrawsPlots(t *testing.T) {
 	check.Equal(t, tab.Eval(`[...document.querySelector('.scroll tbody').rows].filter(r => !r.hidden).length`), "2")
 	tab.Shows("plots")
 }
+
+// Many short rows, as a record of a million ranks has, take no more than long ones: their markup
+// counts.
+func TestTableOfManyShortRowsIsBounded(t *testing.T) {
+	rows := slices.Repeat([][]string{{"1", "", "", "0", "0", "0"}}, 1<<18)
+	text := string(Table("Ranks", []string{"rank"}, rows))
+	check.That(t, len(text) <= maxTable && strings.Contains(text, " more rows left out"), "%d bytes", len(text))
+}

@@ -125,9 +125,11 @@ func Cards(cards []Card) HTML {
 const (
 	// long is the number of bytes beyond which a cell of a Table has several lines.
 	long = 40
-	// maxTable bounds the bytes of a Table's texts. A text of somebody else's, such as the name of
-	// a host, may be in many rows.
+	// maxTable bounds the bytes of a Table. A text of somebody else's, such as the name of a host,
+	// may be in many rows, and a page is copied a few times as it is put together.
 	maxTable = 16 << 20
+	// cellCost is the bytes of a cell beside its text.
+	cellCost = len(`<td class="wrap"></td>`)
 )
 
 // Table returns a table that scrolls by itself. label names it for screen readers. The page's
@@ -141,7 +143,7 @@ func Table(label string, columns []string, rows [][]string) HTML {
 	room := maxTable
 	for i, row := range rows {
 		for _, c := range row {
-			room -= len(c)
+			room -= len(c) + cellCost
 		}
 		if room < 0 {
 			lines = append(lines, Format("<tr><td>%s left out</td></tr>\n", prose.Count(len(rows)-i, "more row")))
