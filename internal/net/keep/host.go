@@ -248,11 +248,12 @@ func (h *host) free() (*line, error) {
 	return nil, nil
 }
 
-// release ends a session. A connection besides the first that has none is closed.
+// release ends a session. A connection besides the first that has none is closed, also one that a
+// new first connection has replaced.
 func (h *host) release(l *line) {
 	h.mu.Lock()
 	l.sessions--
-	spare := l.sessions == 0 && len(h.lines) > 0 && l != h.lines[0]
+	spare := l.sessions == 0 && (len(h.lines) == 0 || l != h.lines[0])
 	if spare {
 		h.lines = slices.DeleteFunc(h.lines, func(other *line) bool { return other == l })
 	}

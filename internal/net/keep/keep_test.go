@@ -157,6 +157,29 @@ func TestConnectionsHaveRoomForSessions(t *testing.T) {
 	h.close()
 }
 
+// A further connection that was dialed while the first was lost, and found again, is closed at the
+// end of its last session, whether the host is connected then or not.
+func TestReplacedConnectionsAreClosed(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		dialed := make(chan *fakeConn, 8)
+		h := &host{Host: fakeHost(dialed), trace: quiet}
+		must.OK(t, h.connect(t.Context()))
+		_, release := must.GetTwo(h.take(t.Context()))(t)
+		must.OK(t, h.connect(t.Context())) // in its place
+		if lost {
+			h.close()
+		}
+		replaced := <-dialed
+		release()
+		select {
+		case <-replaced.done:
+		default:
+			t.Errorf("a connection stays open, with the host lost: %v", lost)
+		}
+		h.close()
+	}
+}
+
 func TestKeeperDrains(t *testing.T) {
 	k := New(nil, quiet)
 	end, ok := k.begin()
