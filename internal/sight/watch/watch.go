@@ -75,6 +75,13 @@ func (w *Watch) Exited(rank int, how Exit) {
 	w.exits[rank] = how
 }
 
+func (w *Watch) hasExited(rank int) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, ended := w.exits[rank]
+	return ended
+}
+
 // Close ends all followers after a last sample.
 func (w *Watch) Close() {
 	w.mu.Lock()
@@ -244,7 +251,7 @@ func (f *follower) sample() Sample {
 		return cmp.Compare(a.Index(), b.Index())
 	}) {
 		if one := f.feeds[agent]; one.last != nil {
-			s.add(one, now, len(w.places) == 0)
+			s.add(one, now, len(w.places) == 0, w.hasExited)
 		}
 	}
 	slices.SortStableFunc(s.Ranks, func(a, b Rank) int { return cmp.Compare(a.Rank, b.Rank) })
@@ -252,8 +259,9 @@ func (f *follower) sample() Sample {
 	return s
 }
 
-// add fills in an agent's report. Ranks of an elastic job and spawned ranks are not planned.
-func (s *Sample) add(f *feed, now time.Time, elastic bool) {
+// add fills in an agent's report. Ranks of an elastic job and spawned ranks are not planned. A host
+// may go on to tell of tens of thousands of spawned ranks that have ended.
+func (s *Sample) add(f *feed, now time.Time, elastic bool, hasExited func(rank int) bool) {
 	name := f.agent.Host()
 	i := slices.IndexFunc(s.Hosts, func(h Host) bool { return h.Host == name })
 	if i < 0 {
@@ -264,7 +272,7 @@ func (s *Sample) add(f *feed, now time.Time, elastic bool) {
 		s.Hosts[i].fill(f.prev, f.last, now)
 	}
 	for number := range f.last.ranks {
-		spawned := !elastic && number >= s.Size && f.agent.Began(number)
+		spawned := !elastic && number >= s.Size && f.agent.Began(number) && !hasExited(number)
 		if elastic || spawned {
 			s.Ranks = append(s.Ranks, Rank{Rank: f.agent.RankNow(number), Host: name, Spawned: spawned})
 			s.Ranks[len(s.Ranks)-1].fill(f, number)

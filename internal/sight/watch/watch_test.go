@@ -94,6 +94,17 @@ func TestEachGPUCountsOnce(t *testing.T) {
 	check.That(t, len(got) == 2 && got[0].Index == 0 && got[1].Index == 1 && got[1].Used == 1, "%+v", got)
 }
 
+// A host that tells without end of ranks that were spawned and have ended makes no long samples.
+func TestSpawnedRanksThatHaveEndedAreNotTold(t *testing.T) {
+	w := New(nil, 1, []Place{{"f1", []int{0}}})
+	one := newFeed(&host{name: "f1", ranks: []int{0, 1, 2}, now: 2})
+	one.last = &reading{came: time.Now(), ranks: map[int]wire.RankUse{1: {Rank: 1}, 2: {Rank: 2}}}
+	f := &follower{watch: w, feeds: map[Agent]*feed{one.agent: one}}
+	w.Exited(1, Exit{})
+	told := f.sample().Ranks
+	check.That(t, len(told) == 2 && told[1].Rank == 2 && told[1].Spawned, "%+v", told)
+}
+
 func TestRates(t *testing.T) {
 	w := New(nil, 3, []Place{{"f1", []int{0, 1}}, {"f2", []int{2}}})
 	w.Exited(1, Exit{Code: 3})
@@ -246,7 +257,7 @@ func FuzzReadings(f *testing.F) {
 			one.prev = r
 			one.last = r
 			sample := Sample{Ranks: []Rank{{Rank: 1}}}
-			sample.add(one, time.Now(), false)
+			sample.add(one, time.Now(), false, func(int) bool { return false })
 			_, err := json.Marshal(sample)
 			check.OK(t, err)
 		})
