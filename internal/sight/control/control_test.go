@@ -363,3 +363,29 @@ func TestOutputReachesReadersAndLog(t *testing.T) {
 		t.Errorf("the log has %d bytes, want %d, %v", kept.Len(), want.Len(), err)
 	}
 }
+
+// A reader of what is present comes to its end also where it is slower than a rank that prints.
+func TestOutputThatIsPresentEnds(t *testing.T) {
+	p := placeIn(t.TempDir())
+	s := open(t, Options{Place: p, Job: Job{Size: 1}})
+	data := make([]byte, maxRecord)
+	const before = 20
+	for range before {
+		s.Add(0, 1, time.Now(), data)
+	}
+	f := must.Get(p.Find(t.Context(), s.ID()))(t)
+	body := must.Get(f.Client.Output(t.Context(), -1, false))(t)
+	defer body.Close()
+	read := 0
+	for records := NewRecordReader(body); ; read++ {
+		if _, err := records.Next(); err != nil {
+			check.Error(err).Is(t, io.EOF)
+			break
+		}
+		must.That(t, read < 10*before, "what is present has no end")
+		for range 2 {
+			s.Add(0, 1, time.Now(), data)
+		}
+	}
+	check.That(t, read > 0, "nothing is present")
+}

@@ -274,19 +274,20 @@ func (s *Server) describe(w http.ResponseWriter) {
 	_ = json.NewEncoder(w).Encode(s.Job()) // the client may have hung up
 }
 
-// output streams records from a position: with follow=1 until the job ends, else up to the last
-// present one.
+// output streams records from a position: with follow=1 until the job ends, else up to the last one
+// that is present now, whatever ranks print meanwhile.
 func (s *Server) output(w http.ResponseWriter, r *http.Request) {
 	from, _ := strconv.ParseInt(r.FormValue("from"), 10, 64)
 	if r.FormValue("from") == "" {
 		from = s.tail.Start()
 	}
 	follow := r.FormValue("follow") == "1"
+	present := s.tail.End()
 	w.Header().Set("Content-Type", "application/octet-stream")
 	flush := http.NewResponseController(w)
 	_ = flush.Flush()
 	buf := make([]byte, 0, 128<<10)
-	for {
+	for follow || from < present {
 		records, next := s.tail.Read(r.Context(), max(from, 0), buf, follow)
 		if len(records) == 0 {
 			return

@@ -146,6 +146,13 @@ func (t *Tail) Start() int64 {
 	return t.start
 }
 
+// End returns the position after the last record.
+func (t *Tail) End() int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.end
+}
+
 // Close ends the stream: readers get what is left.
 func (t *Tail) Close() {
 	t.mu.Lock()
