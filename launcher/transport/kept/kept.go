@@ -198,11 +198,12 @@ func (h *Host) do(ctx context.Context, path string, want keep.Request, stdin io.
 	return nil
 }
 
-// LostError reports that the keeper has ended, and the commands on its hosts with it.
+// LostError reports that the keeper has ended, and the commands on its hosts with it, or that a
+// host has ended its stream.
 type LostError struct{ Host, Keeper string }
 
 func (e *LostError) Error() string {
-	return fmt.Sprintf("%s: %s, which kept the connection, has ended", e.Host, e.Keeper)
+	return fmt.Sprintf("%s: %s, which kept the connection, has ended, or has lost the host", e.Host, e.Keeper)
 }
 
 // Hint returns how the next job does not depend on it.

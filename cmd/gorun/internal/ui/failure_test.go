@@ -112,7 +112,7 @@ func TestFailureTexts(t *testing.T) {
 		{"a host by a connection of gorun up", 4, launcher.Exit{}, func(f *launcher.Failure) {
 			f.Rank = -1
 			f.Lost = fmt.Errorf("lost the connection to the agent: %w", usage.Errorf("gorun up keeps the hosts again",
-				"up-g7k2, which kept the connection, has ended"))
+				"up-g7k2, which kept the connection, has ended, or has lost the host"))
 		}},
 		{"a server of ranks", 4, launcher.Exit{}, func(f *launcher.Failure) {
 			f.Rank = -1
