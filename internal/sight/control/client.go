@@ -281,7 +281,7 @@ func (e *NoJobError) Hint() string {
 }
 
 // Find returns the job with an id or name. Of several jobs with the name it returns the running
-// one, else the last that ended.
+// one, else the last that ended. Nothing is the name of no job, also of those without one.
 func (p Place) Find(ctx context.Context, name string) (Found, error) {
 	all, err := p.List(ctx, true)
 	if err != nil {
@@ -294,7 +294,7 @@ func (p Place) Find(ctx context.Context, name string) (Found, error) {
 		switch {
 		case f.ID == name:
 			return f, nil
-		case f.Name != name:
+		case f.Name != name || name == "":
 		case f.Client != nil:
 			run = append(run, f)
 		default:

@@ -364,6 +364,14 @@ func TestOutputReachesReadersAndLog(t *testing.T) {
 	}
 }
 
+// An empty word, as of a record that is still written or of a shell's unset variable, names no job.
+func TestNothingNamesNoJob(t *testing.T) {
+	p := placeIn(t.TempDir())
+	open(t, Options{Place: p})
+	_, err := p.Find(t.Context(), "")
+	check.That(t, errors.As(err, new(*NoJobError)), "the job that has no name is found: %v", err)
+}
+
 // A reader of what is present comes to its end also where it is slower than a rank that prints.
 func TestOutputThatIsPresentEnds(t *testing.T) {
 	p := placeIn(t.TempDir())
