@@ -227,8 +227,8 @@ func TestHostileServer(t *testing.T) {
 			out, err := h.raw(t, tc.stdin, tc.begin)
 			took := time.Since(began)
 			check.That(t, took <= 12*time.Second, "took %v", took)
-			grown := heap() - before
-			check.That(t, grown <= 128<<20 || heap() <= before, "took %d MiB of memory", grown>>20)
+			grown := int64(heap()) - int64(before) // it may shrink
+			check.That(t, grown <= 128<<20, "took %d MiB of memory", grown>>20)
 			t.Logf("%d bytes, %v", len(out), err)
 			judgeHostile(t, out, err, tc.want)
 		})
