@@ -156,9 +156,15 @@ func (r *relay) fenced(f wire.Fence) {
 	}
 }
 
+// checkKey checks what the launcher fails a host for. Each byte of a key that is no UTF-8 has three
+// in a message.
+func checkKey(key string, value []byte) error {
+	return kv.CheckSize(string([]rune(key)), value)
+}
+
 func (r *relay) Put(key string, value []byte) error {
-	if len(key) > kv.MaxKey {
-		return errors.New("key too long")
+	if err := checkKey(key, value); err != nil {
+		return err
 	}
 	return r.out.SendMessage(wire.TypePut, wire.Put{Key: key, Value: value})
 }
@@ -184,6 +190,9 @@ func (r *relay) Get(ctx context.Context, key string, wait time.Duration) (value 
 }
 
 func (r *relay) getOnce(ctx context.Context, key string, wait time.Duration) ([]byte, bool, error) {
+	if err := checkKey(key, nil); err != nil {
+		return nil, false, err
+	}
 	answer := make(chan wire.Value, 1)
 	r.mu.Lock()
 	if len(r.gets) >= maxGets {

@@ -1,6 +1,7 @@
 package services
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -268,4 +269,22 @@ func TestRelaySaysThatTheLauncherIsGone(t *testing.T) {
 		check.That(t, errors.Is(err, io.ErrClosedPipe) && len(r.gets) == 0, "get: %v, %d open", err, len(r.gets))
 		check.Error(r.Put("k", nil)).Is(t, io.ErrClosedPipe, "put")
 	})
+}
+
+// TestRelaySendsWhatTheLauncherTakes checks that a rank's key or value for which the launcher would
+// fail the host is an error of the rank's.
+func TestRelaySendsWhatTheLauncherTakes(t *testing.T) {
+	var sent bytes.Buffer
+	r := newRelay(wire.NewWriter(&sent), 1, 1)
+	noText := strings.Repeat("\xff", kv.MaxKey/2) // longer in a message
+	check.Error(r.Put("k", make([]byte, kv.MaxValue+1))).Says(t, "allowed", "a value of more than its bound")
+	check.Error(r.Put(noText, nil)).Says(t, "allowed", "a key that is no text")
+	_, _, err := r.Get(t.Context(), noText, 0)
+	check.Error(err).Says(t, "allowed", "a request for a key that is no text")
+	many := wire.SpawnRequest{Programs: []wire.SpawnProgram{{Argv: make(wire.Texts, 300_000)}}}
+	check.Error(r.out.SendMessage(wire.TypeSpawn, many)).Says(t, "values", "a program of many words")
+	check.Equal(t, sent.Len(), 0, "bytes for the launcher")
+	check.OK(t, r.Put(noText[:kv.MaxKey/3], make([]byte, kv.MaxValue)))
+	m := next[wire.Put](t, wire.NewReader(&sent), wire.TypePut)
+	check.OK(t, kv.CheckSize(m.Key, m.Value))
 }

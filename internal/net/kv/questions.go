@@ -74,7 +74,7 @@ func (s *Store) PutBy(host Host, key string, value []byte) error {
 	if of != host.Index {
 		return fmt.Errorf("put %.40q: an answer of another host", key)
 	}
-	if err := checkSize(key, value); err != nil {
+	if err := CheckSize(key, value); err != nil {
 		return err
 	}
 	s.answer(questions+strings.TrimPrefix(key, answers), key, value)

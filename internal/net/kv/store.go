@@ -55,7 +55,7 @@ func NewStore() *Store {
 // host may hold as much as it leaves free: a hostile one could fill the store otherwise, and
 // others would fail.
 func (s *Store) Put(by, key string, value []byte) error {
-	if err := checkSize(key, value); err != nil {
+	if err := CheckSize(key, value); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -81,9 +81,10 @@ func (s *Store) Put(by, key string, value []byte) error {
 	return nil
 }
 
-func checkSize(key string, value []byte) error {
+// CheckSize returns an error for a key or a value that a store does not take.
+func CheckSize(key string, value []byte) error {
 	if len(key) > MaxKey || len(value) > MaxValue {
-		return fmt.Errorf("put %.40q: key of %d bytes and value of %d, at most %d and %d allowed", key, len(key),
+		return fmt.Errorf("key %.40q of %d bytes and value of %d, at most %d and %d allowed", key, len(key),
 			len(value), MaxKey, MaxValue)
 	}
 	return nil

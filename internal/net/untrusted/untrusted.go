@@ -14,7 +14,7 @@ import (
 // them may become a structure of hundreds. It refuses base64 with line breaks, which no encoder
 // writes: bytes would be kept in memory that is as long as the text, whatever their own length.
 func Unmarshal(text []byte, most int, into any) error {
-	if hasMore(text, most) {
+	if HasMore(text, most) {
 		return fmt.Errorf("more than %d values", most)
 	}
 	if err := json.Unmarshal(text, into); err != nil {
@@ -84,9 +84,9 @@ func decodesItself(t reflect.Type) bool {
 		p.Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 }
 
-// hasMore reports whether valid JSON has more than so many values. Each value but the first follows
+// HasMore reports whether valid JSON has more than so many values. Each value but the first follows
 // a comma or the bracket of what it is in.
-func hasMore(text []byte, most int) bool {
+func HasMore(text []byte, most int) bool {
 	values := 1
 	for i := 0; i < len(text); i++ {
 		switch text[i] {

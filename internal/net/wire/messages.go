@@ -408,11 +408,15 @@ type Fence struct {
 	Values map[int][]byte
 }
 
-// SendMessage writes a control message as JSON.
+// SendMessage writes a control message as JSON. One that the other end would refuse, as what a rank
+// asks for may be, is a *[FormatError] and not sent.
 func (w *Writer) SendMessage(t Type, message any) error {
 	payload, err := json.Marshal(message)
 	if err != nil {
 		return fmt.Errorf("encode %s message: %w", t, err)
+	}
+	if most := t.maxValues(); len(payload) > most && untrusted.HasMore(payload, most) {
+		return &FormatError{fmt.Sprintf("%s message of more than %d values", t, most)}
 	}
 	return w.Send(t, 0, payload)
 }
