@@ -194,6 +194,37 @@ func TestHelperTakesRanksTextsThatAreNone(t *testing.T) {
 	check.Equal(t, s.end(), "")
 }
 
+// libpmix asks for the data of a rank of this host, too, after another process of that rank has
+// ended. It frees the request when the rank commits: a later answer would be about freed memory.
+func TestHelperAsksNobodyForRanksHere(t *testing.T) {
+	s := startSanitized(t, builtHelper(t))
+	layout := layoutOf(t, 2)
+	layout.Hosts = []string{"a", "b"}
+	layout.HostOf[1] = 1
+	rank := exec.CommandContext(t.Context(), builtClient(t), "twice")
+	rank.Env = append(os.Environ(), s.begin(layout)...)
+	rank.Stderr = os.Stderr
+	must.OK(t, rank.Start())
+	asked := map[kind]int{}
+	for asked[left] == 0 {
+		m, err := receive(s)
+		if err != nil {
+			t.Fatalf("the helper: %v; %s", err, s.end())
+		}
+		if asked[m.kind]++; m.kind == fetch {
+			time.Sleep(time.Second) // the rank commits before the answer
+			f := newFrame(answer)
+			f.number(m.number())
+			f.number(0)
+			f.texts("")
+			must.OK(t, f.send(s))
+		}
+	}
+	check.OK(t, rank.Wait())
+	check.Equal(t, asked[fetch], 0, "requests for the rank's data")
+	check.Equal(t, s.end(), "")
+}
+
 // valueOf is a published value as names.c writes it.
 func valueOf(kind int, value string) string {
 	var f frame

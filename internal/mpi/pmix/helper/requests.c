@@ -179,11 +179,21 @@ static pmix_status_t fence(const pmix_proc_t procs[], size_t count, const pmix_i
 	return PMIX_SUCCESS;
 }
 
+/* is_here reports whether a rank is on this host. */
+static bool is_here(const struct job *of, uint64_t rank)
+{
+	for (uint64_t i = 0; i < of->locals; i++)
+		if (of->ranks[i] == rank)
+			return true;
+	return false;
+}
+
+/* Some versions of the library ask for ranks of this host, too, and free the request when the rank commits, before the answer. */
 static pmix_status_t fetch(const pmix_proc_t *proc, const pmix_info_t info[], size_t facts, pmix_modex_cbfunc_t answer,
 	void *call)
 {
 	const struct job *of = job_find(proc->nspace);
-	if (!of || proc->rank >= of->size)
+	if (!of || proc->rank >= of->size || is_here(of, proc->rank))
 		return PMIX_ERR_NOT_FOUND;
 	const char *key = text_of(PMIX_REQUIRED_KEY, info, facts);
 	struct message m;

@@ -1,10 +1,13 @@
 /* A rank of PMIx. With the argument "commit" it commits 100 KiB by the name "big" and stays. With "nothing" it sends texts and
- * bytes that are NULL. Else it publishes the name "own" with a value of each type, prints the statuses, and prints what it finds
- * under each of the names of its arguments. */
+ * bytes that are NULL. With "twice" another process of the rank ends, and then it asks for data that it commits itself. Else it
+ * publishes the name "own" with a value of each type, prints the statuses, and prints what it finds under each of the names of its
+ * arguments. */
 #include <pmix.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static void publish(pmix_data_type_t type, const void *value)
 {
@@ -54,9 +57,44 @@ static void send_nothing(pmix_proc_t *self)
 	printf("abort: %d\n", PMIx_Abort(1, NULL, NULL, 0));
 }
 
+static void answered(pmix_status_t status, pmix_value_t *value, void *call)
+{
+	(void)status, (void)value;
+	*(volatile int *)call = 1;
+}
+
+/* be_twice asks for data of the rank itself after another process of it, which has begun later, has ended. */
+static int be_twice(void)
+{
+	int begin[2];
+	pmix_proc_t self;
+	char byte = 0;
+	if (pipe(begin) != 0)
+		return 2;
+	pid_t other = fork();
+	if (other == 0)
+		_exit(read(begin[0], &byte, 1) != 1 || PMIx_Init(&self, NULL, 0) != PMIX_SUCCESS);
+	int status = 0;
+	if (PMIx_Init(&self, NULL, 0) != PMIX_SUCCESS || write(begin[1], &byte, 1) != 1 || waitpid(other, &status, 0) < 0 ||
+		status != 0)
+		return 3;
+	usleep(200 * 1000); /* the library learns that it has ended */
+	volatile int done = 0;
+	PMIx_Get_nb(&self, "late", NULL, 0, answered, (void *)&done);
+	pmix_value_t value = {.type = PMIX_STRING, .data.string = "text"};
+	PMIx_Put(PMIX_GLOBAL, "late", &value);
+	PMIx_Commit();
+	for (int i = 0; !done && i < 3000; i++)
+		usleep(1000);
+	PMIx_Finalize(NULL, 0);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	pmix_proc_t self;
+	if (argc == 2 && strcmp(argv[1], "twice") == 0)
+		return be_twice();
 	if (PMIx_Init(&self, NULL, 0) != PMIX_SUCCESS)
 		return 2;
 	if (argc == 2 && strcmp(argv[1], "commit") == 0) {
