@@ -36,6 +36,11 @@ type fenceWait struct {
 	came   map[int]bool // the ranks that have posted, also after gather has the name complete
 }
 
+// maxFences bounds the open fences of this host: the launcher fails one that has opened 512.
+const maxFences = 256
+
+var errFences = errors.New("too many fences of this host are open: ranks are awaited there")
+
 func newRelay(out *wire.Writer, localSize, size int) *relay {
 	return &relay{
 		out:     out,
@@ -74,6 +79,10 @@ func (r *relay) Fence(ctx context.Context, name string, rank int, value []byte) 
 func (r *relay) FenceAll(ctx context.Context, name string, values map[int][]byte) ([][]byte, error) {
 	r.mu.Lock()
 	wait := r.fences[name]
+	if wait == nil && len(r.fences) >= maxFences {
+		r.mu.Unlock()
+		return nil, errFences
+	}
 	for rank := range values {
 		// the request is of an epoch that is over, where this host's rank had another number
 		if r.epoch > 0 && rank != r.rank {

@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -287,4 +288,24 @@ func TestRelaySendsWhatTheLauncherTakes(t *testing.T) {
 	check.OK(t, r.Put(noText[:kv.MaxKey/3], make([]byte, kv.MaxValue)))
 	m := next[wire.Put](t, wire.NewReader(&sent), wire.TypePut)
 	check.OK(t, kv.CheckSize(m.Key, m.Value))
+}
+
+// TestOpenFencesAreBounded checks that a rank which opens ever more fences gets an error: the
+// launcher fails hosts that do.
+func TestOpenFencesAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRelay(wire.NewWriter(io.Discard), 1, 2)
+		ctx, cancel := context.WithCancel(t.Context())
+		var refused atomic.Int32
+		for n := range maxFences + 10 {
+			go func() {
+				if _, err := r.Fence(ctx, fmt.Sprint(n), 0, nil); errors.Is(err, errFences) {
+					refused.Add(1)
+				}
+			}()
+		}
+		synctest.Wait()
+		check.Equal(t, refused.Load(), 10, "refused fences")
+		cancel()
+	})
 }
