@@ -3,7 +3,6 @@ package kv
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"strconv"
 	"time"
@@ -18,11 +17,22 @@ type Keys interface {
 // Forever is the wait for a key that lasts as long as the context.
 const Forever = time.Duration(math.MaxInt64)
 
+// maxExchanged bounds the values of one exchange that are put here, and those of all others: as
+// much as a fence of the whole job may have. Who decodes them takes many times as much memory.
+const maxExchanged = 8 << 20
+
 // Exchange is a fence of some members by keys NAME/MEMBER/PART: it puts the values of the members
 // that are here, and returns those of all members, in their order. No other exchange has the name.
-// Values of more than the whole store could hold at a time are an error.
+// Values of more than a bound are an error.
 func Exchange(ctx context.Context, keys Keys, name string, here map[int][]byte, members []int) ([][]byte, error) {
 	if len(here) < len(members) {
+		size := 0
+		for _, value := range here {
+			size += len(value)
+		}
+		if size > maxExchanged {
+			return nil, errLarge
+		}
 		for member, value := range here {
 			if err := putParts(keys, name+"/"+strconv.Itoa(member), value); err != nil {
 				return nil, err
@@ -30,7 +40,7 @@ func Exchange(ctx context.Context, keys Keys, name string, here map[int][]byte, 
 		}
 	}
 	values := make([][]byte, len(members))
-	left := maxBytes
+	left := maxExchanged
 	for i, member := range members {
 		value, is := here[member]
 		if !is {
@@ -44,6 +54,8 @@ func Exchange(ctx context.Context, keys Keys, name string, here map[int][]byte, 
 	}
 	return values, nil
 }
+
+var errLarge = errors.New("exchanged values of more than 8 MiB")
 
 // putParts puts a value of any size in parts. The first byte of each says whether another follows.
 func putParts(keys Keys, name string, value []byte) error {
@@ -68,7 +80,7 @@ func getParts(ctx context.Context, keys Keys, name string, most int) (value []by
 			err = errors.New("an exchanged value has an empty part")
 		}
 		if err == nil && len(value)+len(piece)-1 > most {
-			err = fmt.Errorf("exchanged values of more than %d bytes", maxBytes)
+			err = errLarge
 		}
 		if err != nil {
 			return nil, err

@@ -37,12 +37,19 @@ func (e *endless) Get(ctx context.Context, key string, _ time.Duration) ([]byte,
 	return value, found, nil
 }
 
-// A value of another host takes bounded memory, however often the host frees its room in the store.
+// Values of another host take bounded memory, however often the host frees its room in the store,
+// and those of this host do not use up its share of the store.
 func TestExchangedValuesAreBounded(t *testing.T) {
 	part := make([]byte, MaxValue)
 	part[0] = 1 // another follows
 	e := &endless{store: NewStore(), part: part}
-	const most = 8 * MaxValue // Exchange lets all values together have maxBytes
-	check.Error(getParts(t.Context(), e, "fence/1", most)).Says(t, "exchanged values of more than")
-	check.That(t, e.read <= most+MaxValue, "%d bytes were read", e.read)
+	exchange := func(own int) error {
+		_, err := Exchange(t.Context(), e, "fence", map[int][]byte{0: make([]byte, own)}, []int{0, 1, 2})
+		return err
+	}
+	check.Error(exchange(maxExchanged)).Says(t, "exchanged values of more than")
+	check.That(t, e.read <= maxExchanged+MaxValue, "%d bytes were read", e.read)
+	e = &endless{store: NewStore(), part: part}
+	check.Error(exchange(maxExchanged+1)).Says(t, "exchanged values of more than")
+	check.That(t, e.read == 0 && e.store.bytes == 0, "%d bytes were read, %d put", e.read, e.store.bytes)
 }
