@@ -249,8 +249,16 @@ func (h *Host) fetch(s *scope, key string) *future {
 	if s.local {
 		return f // a rank of this host will publish it
 	}
+	most := maxValue
+	if _, isRank := rankOf(key); isRank {
+		most = s.size * (1 + recordSize)
+	}
 	h.wg.Go(func() {
 		value, _, err := h.store.Get(h.ctx, s.key+"/"+key, forever)
+		if len(value) > most { // another host may say anything, for each rank
+			value = nil
+			err = errCut
+		}
 		f.set(value, err)
 	})
 	return f

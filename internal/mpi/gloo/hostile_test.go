@@ -52,6 +52,22 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// What another host says of each of its ranks, and of others', is kept only if it may be addresses.
+func TestLongAddressesAreNotKept(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	store := fake.NewStore(2)
+	h := NewHost(ctx, store)
+	defer h.Wait()
+	defer cancel()
+	must.OK(t, store.Put("gloo/0/global/1", make([]byte, 1<<20)))
+	r := h.Rank()
+	must.OK(t, r.put("global", "0", record(rand.New(rand.NewPCG(0, 0)), 0, 2, 0)))
+	_, _, err := r.get(ctx, "global", "1", func() {})
+	check.Error(err).Is(t, errCut)
+	kept := h.scopes["gloo/0/global"].values["1"].value
+	check.Equal(t, len(kept), 0, "bytes are kept")
+}
+
 func TestPagesOfTheWebAreRefused(t *testing.T) {
 	for fields, want := range map[string]bool{
 		"": true, "Host: 127.0.0.1": true, "Host: 127.0.0.1:4711\r\nUser-Agent: Python-urllib/3.11": true,
