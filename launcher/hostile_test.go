@@ -543,7 +543,6 @@ func TestRanksThatWereNotSpawnedPrintNothing(t *testing.T) {
 		"ends":   func(a *fake.Agent) error { return a.Exit(wire.Exit{Rank: 2}) },
 	} {
 		r, err := runSpawning(t, []*fake.Machine{serving(func(a *fake.Agent) error {
-			go a.UntilEOF()
 			check.That(t, a.Job.Spawn.Has(2), "rank 2 can never be spawned")
 			return errors.Join(say(a), a.Finish(wire.Exit{}))
 		})}, 128, nil)
