@@ -2,6 +2,7 @@ package job
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,7 +22,9 @@ import (
 const (
 	stacksLimit = 8 * time.Second // time limit of a host's answer
 	maxStacks   = 256 << 20       // bytes of a host's answer
-	maxReport   = 1 << 21         // values of a report about one rank; NCCL tells of tens of thousands of ranks
+	maxLine     = 32 << 20        // bytes of the report about one rank
+	maxReport   = 1 << 18         // values of that
+	maxFirst    = 1 << 21         // values of that about rank 0, where NCCL tells of tens of thousands of ranks
 )
 
 // look returns the stacks of ranks (none: all) in any order. The reports of a host's ranks say if
@@ -60,42 +63,85 @@ func (h hostRequests) look(ctx context.Context, ranks []int) ([]stacks.Rank, err
 }
 
 // lookAt returns the stacks of the ranks of one host, except those that cannot be read.
-func lookAt(ctx context.Context, s *session.Session, ranks []int) (reports []stacks.Rank, err error) {
-	out, err := ask(ctx, s, wire.Ask{Kind: wire.AskStacks, Ranks: ranks}, maxStacks)
+func lookAt(ctx context.Context, s *session.Session, ranks []int) ([]stacks.Rank, error) {
+	e, err := s.Ask(wire.Ask{Kind: wire.AskStacks, Ranks: ranks})
 	if err != nil {
 		return nil, err
 	}
-	return readReports(out, s.Host.Name, ranks)
+	defer e.Close()
+	r := newReports(s.Host.Name, ranks)
+	err = e.Output(ctx, r.add)
+	return r.all, cmp.Or(err, r.end())
 }
 
-// readReports reads what a host says of its ranks, of each once. It keeps no memory of what is
-// beyond the bounds of a report.
-func readReports(out []byte, host string, ranks []int) (reports []stacks.Rank, err error) {
-	awaited := map[int]bool{}
+// reports reads what a host says of its ranks, a line of each. It keeps no memory of what is beyond
+// the bounds of a report.
+type reports struct {
+	host    string
+	awaited map[int]bool // ranks of which nothing came yet
+	came    int          // bytes
+	line    []byte       // the beginning of a line whose end is to come
+	all     []stacks.Rank
+}
+
+func newReports(host string, ranks []int) *reports {
+	r := &reports{host: host, awaited: map[int]bool{}}
 	for _, rank := range ranks {
-		awaited[rank] = true
+		r.awaited[rank] = true
 	}
-	for line := range bytes.Lines(out) {
-		var told, kept stacks.Rank
-		err := untrusted.Unmarshal(line, maxReport, &told)
-		if err == nil && !awaited[told.Rank] {
-			err = fmt.Errorf("it reported rank %d, which was not requested or was reported before", told.Rank)
-		}
-		told.Host = host
-		told.Trim()
-		if err == nil {
-			line, err = json.Marshal(told)
-		}
-		if err == nil {
-			err = json.Unmarshal(line, &kept)
-		}
-		if err != nil {
-			return reports, fmt.Errorf("read what the host says of its ranks: %w", err)
-		}
-		delete(awaited, told.Rank)
-		reports = append(reports, kept)
+	return r
+}
+
+// add reads the next bytes.
+func (r *reports) add(data []byte) error {
+	if r.came += len(data); r.came > maxStacks {
+		return fmt.Errorf("%s: an answer of more than %d bytes", r.host, maxStacks)
 	}
-	return reports, nil
+	for len(data) > 0 {
+		piece, rest, whole := bytes.Cut(data, []byte("\n"))
+		data = rest
+		if len(r.line)+len(piece) > maxLine {
+			return fmt.Errorf("%s: a report of more than %d bytes", r.host, maxLine)
+		}
+		r.line = append(r.line, piece...)
+		if !whole {
+			break
+		}
+		if err := r.end(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// end reads a line that has come.
+func (r *reports) end() error {
+	if len(r.line) == 0 {
+		return nil
+	}
+	var told, kept stacks.Rank
+	most := maxReport
+	if r.awaited[0] {
+		most = maxFirst
+	}
+	err := untrusted.Unmarshal(r.line, most, &told)
+	r.line = r.line[:0]
+	if err == nil && !r.awaited[told.Rank] {
+		err = fmt.Errorf("it reported rank %d, which was not requested or was reported before", told.Rank)
+	}
+	told.Host = r.host
+	told.Trim()
+	if err == nil {
+		var line []byte
+		line, err = json.Marshal(told)
+		err = cmp.Or(err, json.Unmarshal(line, &kept))
+	}
+	if err != nil {
+		return fmt.Errorf("read what the host says of its ranks: %w", err)
+	}
+	delete(r.awaited, told.Rank)
+	r.all = append(r.all, kept)
+	return nil
 }
 
 // stacks answers a request for the stacks of ranks.

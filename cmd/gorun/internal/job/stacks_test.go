@@ -1,15 +1,54 @@
 package job
 
 import (
+	"fmt"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/gorun/gorun/internal/sight/stacks"
 	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/launcher/plan"
 	"github.com/gorun/gorun/launcher/session"
 )
+
+// readReports reads what host f1 says of ranks.
+func readReports(said string, ranks ...int) ([]stacks.Rank, error) {
+	r := newReports("f1", ranks)
+	for piece := range slices.Chunk([]byte(said), 50<<10) {
+		if err := r.add(piece); err != nil {
+			return r.all, err
+		}
+	}
+	return r.all, r.end()
+}
+
+// Of what a host says no more waits than one report, and of ranks other than 0 a small one.
+func TestReportsTakeLittleMemory(t *testing.T) {
+	ranks := []int{1, 2, 3, 4, 5, 6, 7, 8}
+	r := newReports("f1", ranks)
+	least := uint64(1 << 62)
+	most := uint64(0)
+	long := strings.Repeat("x", 512<<10)
+	for _, rank := range ranks {
+		must.OK(t, r.add(fmt.Appendf(nil, `{"rank":%d,"error":"%s"}`+"\n", rank, long)))
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		least = min(least, m.HeapAlloc)
+		most = max(most, m.HeapAlloc)
+	}
+	check.Equal(t, len(r.all), len(ranks))
+	check.That(t, most-least < 2<<20, "%d MiB are kept", (most-least)>>20)
+	r.came = maxStacks
+	check.Error(r.add([]byte("x"))).Says(t, "an answer of more than")
+	values := `{"rank":3,"processes":[` + strings.Repeat("{},", maxReport) + "{}]}"
+	_, err := readReports(strings.Replace(values, "3", "0", 1), 0)
+	check.OK(t, err)
+}
 
 // A host tells of the ranks that it was asked for, of each once, and what is beyond the bounds of a
 // report takes no memory.
@@ -19,14 +58,15 @@ func TestReportsOfAHostAreBounded(t *testing.T) {
 		"another's rank": {`{"rank":2}`, "reported rank 2, which was not requested"},
 		"a rank twice":   {own + own, "reported rank 3, which was not requested or was reported before"},
 		"no report":      {"[]", "read what the host says"},
-		"many values":    {`{"rank":3,"processes":[` + strings.Repeat("{},", maxReport) + "{}]}", "values"},
+		"many values":    {`{"rank":3,"processes":[` + strings.Repeat("{},", maxReport/2) + "{}]}", "values"},
+		"a long report":  {own + strings.Repeat("x", maxLine+1), "a report of more than"},
 	} {
-		_, err := readReports([]byte(tc.out), "f1", []int{3})
+		_, err := readReports(tc.out, 3)
 		check.That(t, err != nil && strings.Contains(err.Error(), tc.want), "%s: %v", name, err)
 	}
-	large := `{"rank":3,"host":"f2","processes":[` + strings.Repeat("{},", 1<<16) + `{}],` +
-		`"record":{"comms":[` + strings.Repeat("{},", 1<<16) + "{}]}}"
-	all, err := readReports([]byte(large), "f1", []int{3, 4})
+	large := `{"rank":3,"host":"f2","processes":[` + strings.Repeat("{},", 1<<15) + `{}],` +
+		`"record":{"comms":[` + strings.Repeat("{},", 1<<15) + "{}]}}"
+	all, err := readReports(large, 3, 4)
 	check.OK(t, err)
 	check.Equal(t, len(all), 1)
 	r := all[0]
