@@ -26,7 +26,7 @@ import (
 // the other hosts are stopped in order.
 
 // evil is text that must not reach a terminal as it is.
-const evil = "\x1b]0;owned\x07\x1b[2J\x9b31m\r\n\x00"
+const evil = fake.Evil
 
 // slow is a terminal that takes a moment for everything, in which hosts go on printing.
 type slow struct{ io.Writer }

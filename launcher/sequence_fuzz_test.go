@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -22,20 +21,20 @@ import (
 // longest is more than a job takes whose hostile host has sent all that its script says.
 const longest = time.Hour
 
-// form draws the form of a job of so many hosts.
-func (s *script) form(t *testing.T, hosts int) (other func(Plan) Plan, change func(*Options)) {
-	ranks := 1 + s.next(2*hosts)
-	idle := s.flag()
-	most := one(s, 4, 0, 1, 100)
-	anywhere := s.flag()
-	programs := 1 + s.next(min(ranks, 3))
-	tolerate := one(s, TolerateNone, TolerateCodes, TolerateAll)
-	codes := one(s, FirstCode, HighestCode, MergedCode, OneCode)
-	late := one(s, 0, 5*time.Second)
-	stop := one(s, NotStopped, NotStopped, TimedOut, Interrupted, Hung)
-	results := s.flag()
-	files := s.flag()
-	fold := s.flag()
+// drawForm draws the form of a job of so many hosts.
+func drawForm(t *testing.T, s *fake.Script, hosts int) (other func(Plan) Plan, change func(*Options)) {
+	ranks := 1 + s.Next(2*hosts)
+	idle := s.Flag()
+	most := fake.One(s, 4, 0, 1, 100)
+	anywhere := s.Flag()
+	programs := 1 + s.Next(min(ranks, 3))
+	tolerate := fake.One(s, TolerateNone, TolerateCodes, TolerateAll)
+	codes := fake.One(s, FirstCode, HighestCode, MergedCode, OneCode)
+	late := fake.One(s, 0, 5*time.Second)
+	stop := fake.One(s, NotStopped, NotStopped, TimedOut, Interrupted, Hung)
+	results := s.Flag()
+	files := s.Flag()
+	fold := s.Flag()
 	other = func(p Plan) Plan {
 		var all []hostfile.Host
 		for _, h := range p.Hosts {
@@ -71,7 +70,7 @@ func (s *script) form(t *testing.T, hosts int) (other func(Plan) Plan, change fu
 		if stop != NotStopped {
 			stops := make(chan Stop, 1)
 			o.Stops = stops
-			time.AfterFunc(honestWork/2, func() { stops <- Stop{Reason: stop} })
+			time.AfterFunc(fake.HonestWork/2, func() { stops <- Stop{Reason: stop} })
 		}
 	}
 }
@@ -79,18 +78,18 @@ func (s *script) form(t *testing.T, hosts int) (other func(Plan) Plan, change fu
 // Whatever a hostile host says, in whatever order and form of job: gorun lives on, the job
 // ends, and no honest host is blamed for it.
 func FuzzSequencesOfAHost(f *testing.F) {
-	addScripts(f)
+	fake.AddScripts(f, 100)
 	f.Fuzz(func(t *testing.T, input []byte) {
-		s := &script{rest: input[:min(len(input), 1<<10)]}
-		hosts := 1 + s.next(3)
-		hostile := s.next(hosts)
+		s := &fake.Script{Rest: input[:min(len(input), 1<<10)]}
+		hosts := 1 + s.Next(3)
+		hostile := s.Next(hosts)
 		var machines []*fake.Machine
 		for range hosts {
-			machines = append(machines, serving(honest))
+			machines = append(machines, serving(fake.Honest))
 		}
-		other, change := s.form(t, hosts)
+		other, change := drawForm(t, s, hosts)
 		play := *s
-		machines[hostile] = &fake.Machine{Serve: play.play}
+		machines[hostile] = &fake.Machine{Serve: play.Play}
 		over := time.AfterFunc(time.Minute, func() { panic("Run does not return") }) // in real time
 		defer over.Stop()
 		r, err := runPlanned(t, machines, other, change)
@@ -100,12 +99,12 @@ func FuzzSequencesOfAHost(f *testing.F) {
 }
 
 func FuzzSequencesOfAnElasticHost(f *testing.F) {
-	addScripts(f)
+	fake.AddScripts(f, 100)
 	f.Fuzz(func(t *testing.T, input []byte) {
-		s := &script{rest: input[:min(len(input), 1<<10)]}
-		settings := elasticOf(1+s.next(3), hostfile.Host{Name: "h0", Slots: 2}, hostfile.Host{Name: "h1", Slots: 2})
+		s := &fake.Script{Rest: input[:min(len(input), 1<<10)]}
+		settings := elasticOf(1+s.Next(3), hostfile.Host{Name: "h0", Slots: 2}, hostfile.Host{Name: "h1", Slots: 2})
 		settings.Min = 1
-		switch s.next(5) {
+		switch s.Next(5) {
 		case 1:
 			settings.Spares = 1
 		case 2:
@@ -118,7 +117,7 @@ func FuzzSequencesOfAnElasticHost(f *testing.F) {
 		play := *s
 		other := &fake.Machine{
 			Disk:  fake.NewDisk(map[string]string{"/opt/gorun": "build one"}),
-			Serve: func(a *fake.Agent) error { return play.play(a) },
+			Serve: func(a *fake.Agent) error { return play.Play(a) },
 		}
 		var began time.Time
 		good := serving(func(a *fake.Agent) error { return a.Live(began.Add(time.Minute)) })
@@ -138,18 +137,6 @@ func FuzzSequencesOfAnElasticHost(f *testing.F) {
 		must.OK(t, err)
 		checkOutcome(t, r, "h1")
 	})
-}
-
-// addScripts adds long scripts, with which the fuzzer begins.
-func addScripts(f *testing.F) {
-	for seed := range uint64(100) {
-		from := rand.New(rand.NewPCG(seed, 5))
-		long := make([]byte, 1+from.IntN(500))
-		for i := range long {
-			long[i] = byte(from.Uint32())
-		}
-		f.Add(long)
-	}
 }
 
 // checkOutcome checks that a job ended in time, that its result can be shown, and whom it blames.
