@@ -44,10 +44,13 @@ type Options struct {
 	// Back is which files come back when the job has ended; nil: none.
 	Back *Back
 	// Network selects the addresses that ranks may use.
-	Network        Network
-	MPI            wire.MPIWay
-	MPIHelper      func(wire.Need) wire.MPI // returns the files for programs of Open MPI; nil: none
-	ReportBindings bool                     // whether Note gets a line about the binding of each rank
+	Network   Network
+	MPI       wire.MPIWay
+	MPIHelper func(wire.Need) wire.MPI // returns the files for programs of Open MPI; nil: none
+	// WithoutMPI: no program is one of MPI. A host that speaks of MPI's fences is at fault, and not
+	// the ranks that it waits for.
+	WithoutMPI     bool
+	ReportBindings bool // whether Note gets a line about the binding of each rank
 	// GPUs is how GPUs are assigned to ranks. The plan has the number of GPUs that the hostfile
 	// lists for a host.
 	GPUs GPURequest

@@ -182,10 +182,16 @@ func (j *job) check(s *session.Session, message report) error {
 	case sent[wire.Lost]:
 		return s.CheckLost(m.body, j.plan.Size)
 	case sent[wire.Entered]:
+		if j.opts.WithoutMPI {
+			return unexpected(wire.TypeEntered)
+		}
 		return s.CheckEntered(m.body)
 	case sent[wire.SpawnRequest]:
 		return s.CheckSpawn(m.body)
 	case sent[wire.Fence]:
+		if j.opts.WithoutMPI && wire.IsMPIFence(m.body.Name) {
+			return &wire.FormatError{Reason: "a fence of MPI, which no program of the job uses"}
+		}
 		return session.CheckFence(*m.body, s.Host.Planned) // others take part in no fence of the job
 	case sent[wire.Park]:
 		return unexpected(wire.TypePark)

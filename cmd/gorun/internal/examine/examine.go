@@ -383,6 +383,7 @@ func (e *Examiner) probe(ctx context.Context, hosts []hostfile.Host, how doctor.
 	collected := newCollector(len(hosts))
 	opts.Programs[0].Wdir = "/"
 	opts.Binding = launcher.Binding{}
+	opts.WithoutMPI = true
 	opts.GPUs = launcher.GPURequest{Leave: true}
 	opts.Work = nil
 	opts.ReportBindings = false

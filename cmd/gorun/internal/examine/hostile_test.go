@@ -1,0 +1,189 @@
+package examine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/doctor"
+	"github.com/gorun/gorun/internal/doctor/probe"
+	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/fake"
+	"github.com/gorun/gorun/internal/test/must"
+	"github.com/gorun/gorun/launcher"
+)
+
+// say prints a line of a probe.
+func say(a *fake.Agent, line any) error {
+	text, err := json.Marshal(line)
+	if err != nil {
+		return err
+	}
+	return a.Print(a.Job.Ranks[0].Rank, 1, string(text)+"\n")
+}
+
+// measured prints what a good host measures of itself and of its links, but for some.
+func measured(a *fake.Agent, but ...int) error {
+	facts := doctor.Facts{Processor: doctor.Processor{Cores: 4}, Kernel: "6.1"}
+	err := errors.Join(say(a, probe.Line{Facts: &facts}),
+		say(a, probe.Line{Speed: &doctor.Speed{Copy: 1e10, Flops: 1e9, Share: 1}}))
+	for to := a.Job.Ranks[0].Rank + 1; to < a.Job.Size; to++ {
+		if slices.Contains(but, to) {
+			continue
+		}
+		err = errors.Join(err, say(a, probe.Line{Link: &doctor.Link{
+			From: a.Job.Ranks[0].Rank,
+			To:   to,
+			RTT:  1e-4,
+			Out:  1e9,
+			In:   1e9,
+			Sent: [2]int64{1000, 1000},
+		}}))
+	}
+	return err
+}
+
+// honest is the agent of a good host. It does as it is told.
+func honest(a *fake.Agent) error {
+	if a.Ready() != nil {
+		return nil // only a login
+	}
+	rank := a.Job.Ranks[0].Rank
+	gone := make(chan struct{})
+	stop := make(chan struct{}, 1)
+	go func() {
+		defer close(gone)
+		for f, err := a.Frames.Next(); err == nil; f, err = a.Frames.Next() {
+			if f.Type == wire.TypeStop && len(stop) == 0 {
+				stop <- struct{}{}
+			}
+		}
+	}()
+	end := wire.Exit{Rank: rank}
+	for range 10 + rank%2 { // not all end at once
+		_ = a.Out.SendHeartbeat(0)
+		select {
+		case <-time.After(time.Second):
+			continue
+		case <-gone:
+			return nil
+		case <-stop:
+			end.Signal = 15
+			end.Stopped = true
+		}
+		break
+	}
+	if !end.Stopped {
+		_ = measured(a)
+		_ = say(a, probe.Line{Finished: true})
+	}
+	_ = a.Exit(end)
+	_ = a.Out.Send(wire.TypeDone, 0, nil)
+	<-gone
+	return nil
+}
+
+// examination examines good hosts, but for those that serve says of, by their indexes.
+func examination(t *testing.T, hosts int, serve map[int]func(*fake.Agent) error) (r Report, took time.Duration) {
+	t.Helper()
+	over := time.AfterFunc(time.Minute, func() { panic("Run does not return") }) // in real time
+	defer over.Stop()
+	synctest.Test(t, func(t *testing.T) {
+		var all []hostfile.Host
+		machines := map[string]*fake.Machine{}
+		for i := range hosts {
+			name := fmt.Sprint("h", i)
+			all = append(all, hostfile.Host{Name: name, Slots: 1})
+			disk := fake.NewDisk(map[string]string{"/opt/gorun": "build one"})
+			machines[name] = &fake.Machine{Disk: disk, Serve: honest}
+			if serve[i] != nil {
+				machines[name].Serve = serve[i]
+			}
+		}
+		e := Examiner{Level: "quick", Note: t.Logf,
+			Job: func(p launcher.Plan, argv []string) (launcher.Options, error) {
+				return launcher.Options{
+					Programs:   []launcher.Program{{Argv: argv, Wdir: "/", Ranks: p.Size}},
+					MPITimeout: 5 * time.Second, // as --start-timeout sets it
+					Reach: launcher.Reach{
+						Dial: func(_ context.Context, h hostfile.Host) (launcher.Host, error) {
+							return machines[h.Name], nil
+						},
+						Exe: launcher.Executable{Path: "/opt/gorun", Build: "one",
+							Hash: func() (string, error) { return strings.Repeat("0", 64), nil }},
+					},
+				}, nil
+			}}
+		began := time.Now()
+		r = must.Get(e.Run(t.Context(), all, nil))(t)
+		took = time.Since(began)
+		synctest.Wait()
+	})
+	return r, took
+}
+
+// checkVerdict checks that only hostile hosts are bad.
+func checkVerdict(t *testing.T, r Report, hostile ...string) {
+	t.Helper()
+	for _, name := range r.Bad {
+		check.That(t, slices.Contains(hostile, name), "%s is bad: %+v", name, r.Findings)
+	}
+	for _, f := range r.Findings {
+		named := slices.Contains(hostile, f.Host) || slices.Contains(hostile, f.With)
+		check.That(t, f.Severity != doctor.Bad || named, "%+v", f)
+	}
+}
+
+// A hostile host names no other host as the bad one, whatever it pretends.
+func TestHostileHostIsTheBadOne(t *testing.T) {
+	for name, life := range map[string]func(a *fake.Agent) error{
+		"nothing": func(*fake.Agent) error { return nil },
+		"waits in MPI": func(a *fake.Agent) error {
+			return a.Out.SendMessage(wire.TypeFence,
+				wire.Fence{Name: "pmix/x", Values: map[int][]byte{a.Job.Ranks[0].Rank: nil}})
+		},
+		"waits elsewhere": func(a *fake.Agent) error {
+			return a.Out.SendMessage(wire.TypeFence,
+				wire.Fence{Name: "x", Values: map[int][]byte{a.Job.Ranks[0].Rank: nil}})
+		},
+		"entered MPI": func(a *fake.Agent) error {
+			return a.Out.SendMessage(wire.TypeEntered, wire.Entered{Ranks: []int{a.Job.Ranks[0].Rank}})
+		},
+		"is alone": func(a *fake.Agent) error {
+			return errors.Join(measured(a), say(a, probe.Line{Alone: true}))
+		},
+		"loses others": func(a *fake.Agent) error {
+			err := measured(a)
+			for rank := range a.Job.Size {
+				err = errors.Join(err, a.Out.SendMessage(wire.TypeLost, wire.Lost{By: a.Job.Ranks[0].Rank, Rank: rank}))
+			}
+			return errors.Join(err, a.Exit(wire.Exit{Rank: a.Job.Ranks[0].Rank, Code: 1}))
+		},
+	} {
+		r, took := examination(t, 5, map[int]func(*fake.Agent) error{0: func(a *fake.Agent) error {
+			if a.Ready() != nil {
+				return nil
+			}
+			if err := life(a); err != nil {
+				return err
+			}
+			go a.UntilEOF()
+			for a.Ctx.Err() == nil && a.Out.SendHeartbeat(0) == nil {
+				time.Sleep(time.Second)
+			}
+			return nil
+		}})
+		t.Run(name, func(t *testing.T) {
+			checkVerdict(t, r, "h0")
+			check.That(t, took < time.Hour, "%v", took)
+		})
+	}
+}
