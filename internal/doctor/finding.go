@@ -181,8 +181,9 @@ func order(findings []Finding, names []string) {
 	})
 }
 
-// BadHosts are the hosts that a job should leave out, in the order of names. Of a bad link between
-// two good hosts, it is the second.
+// BadHosts are the hosts that a job should leave out, in the order of names. Of bad links between
+// good hosts, they are the hosts at the end of most, and of a single one the second: a host that
+// says so of several others, which have one each, has none of them left out.
 func BadHosts(findings []Finding, names []string) (bad []string) {
 	out := map[string]bool{}
 	for _, f := range findings {
@@ -190,9 +191,29 @@ func BadHosts(findings []Finding, names []string) (bad []string) {
 			out[f.Host] = true
 		}
 	}
+	ends := map[string][]string{} // the other ends of a host's bad links
+	left := map[string]int{}      // the number of those that are not left out
 	for _, f := range findings {
-		if f.Severity == Bad && f.With != "" && !out[f.Host] {
-			out[f.With] = true
+		if f.Severity == Bad && f.With != "" && !out[f.Host] && !out[f.With] {
+			for _, pair := range [][2]string{{f.Host, f.With}, {f.With, f.Host}} {
+				ends[pair[0]] = append(ends[pair[0]], pair[1])
+				left[pair[0]]++
+			}
+		}
+	}
+	for {
+		worst := ""
+		for _, n := range names {
+			if !out[n] && left[n] > 0 && left[n] >= left[worst] {
+				worst = n
+			}
+		}
+		if worst == "" {
+			break
+		}
+		out[worst] = true
+		for _, other := range ends[worst] {
+			left[other]--
 		}
 	}
 	for _, n := range names {

@@ -167,6 +167,14 @@ func TestHostileHostIsTheBadOne(t *testing.T) {
 			}
 			return errors.Join(err, a.Exit(wire.Exit{Rank: a.Job.Ranks[0].Rank, Code: 1}))
 		},
+		"blames half": func(a *fake.Agent) error {
+			err := measured(a, 1, 2)
+			for _, to := range []int{1, 2} {
+				link := doctor.Link{From: a.Job.Ranks[0].Rank, To: to, Error: "no answer in time"}
+				err = errors.Join(err, say(a, probe.Line{Link: &link}))
+			}
+			return errors.Join(err, say(a, probe.Line{Finished: true}), a.Finish(wire.Exit{}))
+		},
 	} {
 		r, took := examination(t, 5, map[int]func(*fake.Agent) error{0: func(a *fake.Agent) error {
 			if a.Ready() != nil {
