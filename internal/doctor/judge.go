@@ -26,6 +26,7 @@ func Judge(m Measured) []Finding {
 	for _, name := range m.Names {
 		j.host(name, m.Hosts[name])
 	}
+	j.unexamined()
 	j.differences()
 	j.gpus()
 	j.compareHosts()
@@ -70,6 +71,9 @@ func (j *judge) host(name string, h Host) {
 	}
 	if h.Login != nil {
 		j.login(name, *h.Login)
+	}
+	if h.Unexamined {
+		return
 	}
 	if !h.Finished {
 		doing := "before it said anything"
@@ -123,6 +127,21 @@ func (j *judge) host(name string, h Host) {
 	if f.DNS.Seconds >= 1 {
 		j.timed(about(name, Warning, "dns", "look at /etc/resolv.conf, or name the address in /etc/hosts",
 			"looking up the name of its address %s takes %.1f s", f.DNS.Address, f.DNS.Seconds))
+	}
+}
+
+// unexamined names the hosts of which nothing is known.
+func (j *judge) unexamined() {
+	var names []string
+	for _, name := range j.Names {
+		if j.Hosts[name].Unexamined {
+			names = append(names, name)
+		}
+	}
+	if len(names) > 0 {
+		j.is("", Warning, "not examined", "examine them again, without the bad hosts",
+			"nothing is known of %s: other hosts failed, one after the other, while they were examined",
+			prose.List(names))
 	}
 }
 

@@ -15,8 +15,10 @@ type Host struct {
 	Login    *Login `json:"login,omitempty"`
 	Facts    *Facts `json:"facts,omitempty"`
 	Speed    *Speed `json:"speed,omitempty"`
-	Finished bool   `json:"finished"`        // whether the probe finished
-	Alone    bool   `json:"alone,omitempty"` // whether other probes did not come to meet this one in time
+	Finished bool   `json:"finished"` // whether the probe finished
+	// Unexamined: nothing is known of the host, because examinations ended early by others' fault.
+	Unexamined bool `json:"unexamined,omitempty"`
+	Alone      bool `json:"alone,omitempty"` // whether other probes did not come to meet this one in time
 
 	GPUs       []gpu.Device `json:"gpus,omitempty"`
 	GPUProblem string       `json:"gpu_problem,omitempty"` // reason why the GPUs' health is unknown

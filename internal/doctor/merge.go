@@ -87,6 +87,9 @@ func betterLink(old, l Link) Link {
 }
 
 func better(first, second Host) Host {
+	if second.Unexamined {
+		return first
+	}
 	if first.Speed != nil && second.Speed != nil {
 		a := first.Speed
 		b := second.Speed

@@ -180,6 +180,7 @@ func (e *Examiner) look(ctx context.Context, hosts []hostfile.Host, how func(ali
 			m.Hosts[name] = doctor.Host{Login: known[name].Login}
 		}
 	}
+	var failed []launcher.HostError
 	for range maxAttempts {
 		alive := slices.DeleteFunc(slices.Clone(hosts), func(h hostfile.Host) bool {
 			return m.Hosts[h.Name].Error != ""
@@ -191,8 +192,8 @@ func (e *Examiner) look(ctx context.Context, hosts []hostfile.Host, how func(ali
 		for _, h := range alive {
 			names = append(names, h.Name)
 		}
-		failed, err := e.probe(ctx, alive, how(names), &m)
-		if err != nil {
+		var err error
+		if failed, err = e.probe(ctx, alive, how(names), &m); err != nil {
 			return m, err
 		}
 		if len(failed) == 0 {
@@ -200,6 +201,11 @@ func (e *Examiner) look(ctx context.Context, hosts []hostfile.Host, how func(ali
 		}
 		for _, f := range failed {
 			fail(m.Hosts, f.Host, f.Err)
+		}
+	}
+	for _, name := range m.Names {
+		if h := m.Hosts[name]; len(failed) > 0 && h.Error == "" && !h.Finished { // the last attempt failed by others
+			m.Hosts[name] = doctor.Host{Login: h.Login, Unexamined: true}
 		}
 	}
 	if known == nil {
