@@ -16,6 +16,7 @@ import (
 	"github.com/gorun/gorun/internal/doctor"
 	"github.com/gorun/gorun/internal/doctor/probe"
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/fake"
 	"github.com/gorun/gorun/internal/test/must"
@@ -219,4 +220,85 @@ func TestFailuresOneAfterTheOtherBlameNoOther(t *testing.T) {
 	r, took := examination(t, 6, serve)
 	t.Log(jobs.Load(), took, r.Bad)
 	checkVerdict(t, r, "h0", "h1", "h2", "h3", "h4")
+}
+
+// answer draws a line of a probe.
+func answer(s *fake.Script, self int) any {
+	number := func() any { return fake.One[any](s, s.Number(), 1e308, -1e308, 5e-324, 1e-4, 1e9) }
+	switch s.Next(8) {
+	case 0:
+		return map[string]any{"facts": map[string]any{
+			"cores":    s.Number(),
+			"quota":    number(),
+			"memory":   s.Number(),
+			"kernel":   s.Text(),
+			"machine":  s.Text(),
+			"nvidia":   s.Flag(),
+			"versions": map[string]string{"torch": s.Text(), s.Text(): s.Text()},
+			"limits":   map[string]uint64{"nofile": uint64(s.Number())},
+			"disks":    []any{map[string]any{"path": s.Text(), "size": s.Number(), "fsync": number()}},
+			"busy":     []any{map[string]any{"pid": s.Number(), "name": s.Text(), "cpu": number()}},
+			"steal":    number(),
+		}}
+	case 1:
+		return map[string]any{"speed": map[string]any{"copy": number(), "flops": number(), "share": number()}}
+	case 2:
+		return probe.Line{Waited: &probe.Waited{From: s.Any(), Share: 1}}
+	case 3:
+		return probe.Line{Alone: true}
+	case 4:
+		return probe.Line{Finished: true}
+	}
+	return map[string]any{"link": map[string]any{
+		"from":    fake.Oddly(s, self, s.Any()),
+		"to":      fake.Oddly(s, self+1+s.Next(3), s.Any()),
+		"error":   fake.One(s, "", "", s.Text()),
+		"stalled": fake.One(s, "", "", "both", s.Text()),
+		"rtt":     number(),
+		"out":     number(),
+		"in":      number(),
+		"sent":    []int64{s.Number(), s.Number()},
+		"resent":  []int64{s.Number(), s.Number()},
+		"offset":  number(),
+		"into":    s.Text(),
+		"back":    s.Text(),
+		"busy":    number(),
+	}}
+}
+
+// Whatever a hostile host says, in whatever order, to those that ask and as the agent of its probe:
+// the examination ends, and no other host is bad but for one link that the hostile one tells of.
+func FuzzExaminationsOfAHost(f *testing.F) {
+	fake.AddScripts(f, 40)
+	f.Fuzz(func(t *testing.T, input []byte) {
+		s := &fake.Script{Rest: input[:min(len(input), 1<<10)]}
+		hosts := 4 + s.Next(2)
+		hostile := s.Next(hosts)
+		r, took := examination(t, hosts, map[int]func(*fake.Agent) error{hostile: func(a *fake.Agent) error {
+			play := *s
+			return play.PlayWith(a, func() error {
+				if len(a.Job.Ranks) == 0 {
+					return play.Errand(a)
+				}
+				return say(a, answer(&play, a.Job.Ranks[0].Rank))
+			})
+		}})
+		check.That(t, took < time.Hour, "it took %v", took)
+		name := fmt.Sprint("h", hostile)
+		others := slices.DeleteFunc(r.Bad, func(bad string) bool { return bad == name })
+		for _, bad := range others {
+			linked := slices.ContainsFunc(r.Findings, func(f doctor.Finding) bool {
+				return f.Severity == doctor.Bad && f.Host == name && f.With == bad
+			})
+			check.That(t, len(others) == 1 && linked, "%s is bad: %+v", bad, r.Findings)
+		}
+		for _, f := range r.Findings {
+			check.That(t, f.Severity != doctor.Bad || f.Host == name || f.With == name, "%+v", f)
+			check.That(t, prose.Plain(f.Text+f.Fix) == f.Text+f.Fix && len(f.Text) < 10<<10, "%.300q", f.Text+f.Fix)
+		}
+		var page strings.Builder
+		check.OK(t, r.WriteText(&page))
+		check.OK(t, r.WriteHTML(&page, []Report{r}))
+		check.OK(t, json.NewEncoder(&page).Encode(r))
+	})
 }
