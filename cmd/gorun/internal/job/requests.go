@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/gorun/gorun/internal/net/frames"
 	"github.com/gorun/gorun/internal/net/wire"
@@ -86,7 +87,9 @@ func (h hostRequests) signal(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if err := each(hosts, func(s *session.Session, ranks []int) error {
-		_, err := ask(r.Context(), s, wire.Ask{Kind: wire.AskSignal, Ranks: ranks, Signal: want.Signal}, 0)
+		ctx, cancel := answering(r.Context(), s)
+		defer cancel()
+		_, err := ask(ctx, s, wire.Ask{Kind: wire.AskSignal, Ranks: ranks, Signal: want.Signal}, 0)
 		return err
 	}); err != nil {
 		return err
@@ -110,6 +113,15 @@ func each(hosts map[*session.Session][]int, do func(*session.Session, []int) err
 	}
 	wg.Wait()
 	return errors.Join(errs...)
+}
+
+// answerTime bounds the time of an answer that takes no more than a moment on the host.
+const answerTime = 10 * time.Second
+
+// answering returns a context that ends, with an error that names the host, when the host does not
+// answer in time.
+func answering(ctx context.Context, s *session.Session) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, answerTime, fmt.Errorf("%s: no answer within %v", s.Host.Name, answerTime))
 }
 
 // ask runs an errand and returns its output, at most limit bytes.

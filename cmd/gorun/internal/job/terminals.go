@@ -219,6 +219,8 @@ func (t *rankTerminals) processes(ctx context.Context, ranks []int) (pids map[in
 	if err != nil {
 		return nil, err
 	}
+	ctx, cancel := answering(ctx, from)
+	defer cancel()
 	const each = 32 // bytes for a rank and its process
 	text, err := ask(ctx, from, wire.Ask{Kind: wire.AskProcesses, Ranks: ranks}, 1<<10+each*len(ranks))
 	if err != nil {
