@@ -17,6 +17,9 @@ const (
 // maxTicks bounds the steps between the ticks of an axis that is not logarithmic.
 const maxTicks = 4
 
+// maxPowers bounds those of a logarithmic axis, which may be all that a number can have.
+const maxPowers = 24
+
 // Axis is an axis of a Plot.
 type Axis struct {
 	Name    string
@@ -82,7 +85,7 @@ func (a Axis) over(values []float64) span {
 	return s
 }
 
-// powers widens the axis to whole powers of base and puts ticks there.
+// powers widens the axis to whole powers of base, and puts ticks there, or at some of many.
 func (s *span) powers(base float64) {
 	step := math.Log(base)
 	first := math.Floor(s.low/step + 1e-9)
@@ -90,10 +93,16 @@ func (s *span) powers(base float64) {
 	if first == last {
 		last++
 	}
+	if many := (last - first) / maxPowers; many > 1 {
+		s.powers(math.Pow(base, math.Ceil(many)))
+		return
+	}
 	s.low = first * step
 	s.high = last * step
 	for n := first; n <= last; n++ {
-		s.ticks = append(s.ticks, math.Pow(base, n))
+		if tick := math.Pow(base, n); s.shows(tick) {
+			s.ticks = append(s.ticks, tick)
+		}
 	}
 }
 

@@ -22,6 +22,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"golang.org/x/image/vector"
+
 	"github.com/gorun/gorun/internal/test/browser"
 	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
@@ -311,4 +313,13 @@ func TestTableOfManyShortRowsIsBounded(t *testing.T) {
 	rows := slices.Repeat([][]string{{"1", "", "", "0", "0", "0"}}, 1<<18)
 	text := string(Table("Ranks", []string{"rank"}, rows))
 	check.That(t, len(text) <= maxTable && strings.Contains(text, " more rows left out"), "%d bytes", len(text))
+}
+
+// A line is painted in its own room: a picture of hundreds would take minutes.
+func TestLinesArePaintedInTheirRoom(t *testing.T) {
+	c := &pixels{image: image.NewNRGBA(image.Rect(0, 0, 1000, 5000)), fill: vector.NewRasterizer(0, 0)}
+	c.line(spot{10, 100}, spot{400, 100}, grid())
+	check.That(t, c.fill.Size().Y < 10, "it takes %v", c.fill.Size())
+	c.line(spot{-1e9, math.Inf(-1)}, spot{1e9, 1e300}, grid())
+	check.That(t, c.fill.Size().X <= 1000 && c.fill.Size().Y <= 5000, "it takes %v", c.fill.Size())
 }

@@ -17,7 +17,10 @@ func FuzzAxis(f *testing.F) {
 	f.Fuzz(func(t *testing.T, a, b float64) {
 		for _, scale := range []Scale{Linear, Logarithmic, Time} {
 			s := (Axis{Scale: scale}).over([]float64{a, b})
-			check.That(t, len(s.ticks) <= 1000, "%g and %g have %d ticks on scale %d", a, b, len(s.ticks), scale)
+			check.That(t, len(s.ticks) <= maxPowers+3, "%g and %g have %d ticks on scale %d", a, b, len(s.ticks), scale)
+			for _, tick := range s.ticks {
+				check.That(t, s.shows(tick), "%g and %g have a tick at %g", a, b, tick)
+			}
 		}
 	})
 }

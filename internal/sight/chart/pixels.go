@@ -32,7 +32,7 @@ func (p Plot) Picture(name string) ([]byte, error) {
 func (p Plot) png() ([]byte, error) {
 	f := p.frame()
 	size := image.Rect(0, 0, int(math.Ceil(density*f.width)), int(math.Ceil(density*f.height)))
-	to := &pixels{image.NewNRGBA(size), vector.NewRasterizer(size.Dx(), size.Dy())}
+	to := &pixels{image: image.NewNRGBA(size), fill: vector.NewRasterizer(0, 0)}
 	draw.Draw(to.image, size, image.White, image.Point{}, draw.Src)
 	to.text(spot{f.left, 24}, start, p.Title)
 	p.draw(f, to)
@@ -47,6 +47,7 @@ func (p Plot) png() ([]byte, error) {
 type pixels struct {
 	image *image.NRGBA
 	fill  *vector.Rasterizer
+	path  [][]spot // polygons, in pixels
 }
 
 func (c *pixels) line(from, to spot, p pen) { c.curve([]spot{from, to}, p) }
@@ -136,22 +137,48 @@ func (c *pixels) joint(at spot, radius float64) {
 }
 
 func (c *pixels) polygon(edge []spot) {
-	for i, at := range edge {
-		x := float32(density * at.x)
-		y := float32(density * at.y)
-		if i == 0 {
-			c.fill.MoveTo(x, y)
-		} else {
-			c.fill.LineTo(x, y)
-		}
+	var corners []spot
+	for _, at := range edge {
+		corners = append(corners, spot{density * at.x, density * at.y})
 	}
-	c.fill.ClosePath()
+	c.path = append(c.path, corners)
 }
 
-// paint fills the path, and begins another.
+// paint fills the path, and begins another. It takes time in proportion to the room that the path
+// takes in the picture: there may be hundreds of lines.
 func (c *pixels) paint(of color.NRGBA) {
-	c.fill.Draw(c.image, c.image.Rect, image.NewUniform(of), image.Point{})
-	c.fill.Reset(c.image.Rect.Dx(), c.image.Rect.Dy())
+	within := c.room()
+	c.fill.Reset(within.Dx(), within.Dy())
+	for _, edge := range c.path {
+		for i, at := range edge {
+			x := float32(at.x - float64(within.Min.X))
+			y := float32(at.y - float64(within.Min.Y))
+			if i == 0 {
+				c.fill.MoveTo(x, y)
+			} else {
+				c.fill.LineTo(x, y)
+			}
+		}
+		c.fill.ClosePath()
+	}
+	c.path = nil
+	c.fill.Draw(c.image, within, image.NewUniform(of), image.Point{})
+}
+
+// room returns the pixels that the path may fill.
+func (c *pixels) room() image.Rectangle {
+	low := spot{math.Inf(1), math.Inf(1)}
+	high := spot{math.Inf(-1), math.Inf(-1)}
+	for _, edge := range c.path {
+		for _, at := range edge {
+			low = spot{min(low.x, at.x), min(low.y, at.y)}
+			high = spot{max(high.x, at.x), max(high.y, at.y)}
+		}
+	}
+	all := c.image.Rect
+	at := func(v float64, most int) int { return int(max(0, min(v, float64(most)))) }
+	return image.Rect(at(math.Floor(low.x), all.Max.X), at(math.Floor(low.y), all.Max.Y),
+		at(math.Ceil(high.x), all.Max.X), at(math.Ceil(high.y), all.Max.Y))
 }
 
 // dashes cuts a line into its dashes.
