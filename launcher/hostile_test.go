@@ -96,7 +96,7 @@ func TestHostileAgentIsBlamed(t *testing.T) {
 			return err
 		}, "h1 has opened 256 fences already, and brought 33554432 bytes to open ones"},
 		"puts a long key": {message(wire.TypePut, wire.Put{Key: strings.Repeat("k", kv.MaxKey+1)}),
-			"key of 1025 bytes"},
+			"of 1025 bytes and value of 0"},
 		"puts a large value": {message(wire.TypePut, wire.Put{Key: "k", Value: make([]byte, kv.MaxValue+1)}),
 			"value of 1048577"},
 		"puts line breaks in base64": {func(a *fake.Agent) error {
