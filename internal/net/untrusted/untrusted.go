@@ -14,7 +14,7 @@ import (
 // them may become a structure of hundreds. It refuses base64 with line breaks, which no encoder
 // writes: bytes would be kept in memory that is as long as the text, whatever their own length.
 func Unmarshal(text []byte, most int, into any) error {
-	if HasMore(text, most) {
+	if Values(text) > most {
 		return fmt.Errorf("more than %d values", most)
 	}
 	if err := json.Unmarshal(text, into); err != nil {
@@ -84,16 +84,14 @@ func decodesItself(t reflect.Type) bool {
 		p.Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 }
 
-// HasMore reports whether valid JSON has more than so many values. Each value but the first follows
-// a comma or the bracket of what it is in.
-func HasMore(text []byte, most int) bool {
+// Values returns the number of values in valid JSON. Each but the first follows a comma or the
+// bracket of what it is in; what is empty counts as if it had one.
+func Values(text []byte) int {
 	values := 1
 	for i := 0; i < len(text); i++ {
 		switch text[i] {
 		case ',', '[', '{':
-			if values++; values > most {
-				return true
-			}
+			values++
 		case '"':
 			for i++; i < len(text) && text[i] != '"'; i++ {
 				if text[i] == '\\' {
@@ -102,5 +100,5 @@ func HasMore(text []byte, most int) bool {
 			}
 		}
 	}
-	return false
+	return values
 }

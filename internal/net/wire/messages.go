@@ -415,7 +415,7 @@ func (w *Writer) SendMessage(t Type, message any) error {
 	if err != nil {
 		return fmt.Errorf("encode %s message: %w", t, err)
 	}
-	if most := t.maxValues(); len(payload) > most && untrusted.HasMore(payload, most) {
+	if most := t.maxValues(); len(payload) > most && untrusted.Values(payload) > most {
 		return &FormatError{fmt.Sprintf("%s message of more than %d values", t, most)}
 	}
 	return w.Send(t, 0, payload)

@@ -23,8 +23,8 @@ const (
 	stacksLimit = 8 * time.Second // time limit of a host's answer
 	maxStacks   = 256 << 20       // bytes of a host's answer
 	maxLine     = 32 << 20        // bytes of the report about one rank
-	maxReport   = 1 << 18         // values of that
-	maxFirst    = 1 << 21         // values of that about rank 0, where NCCL tells of tens of thousands of ranks
+	maxReport   = 1 << 18         // values of that, but for NCCL's
+	maxRAS      = 1 << 21         // values of what NCCL tells rank 0 of tens of thousands of ranks
 )
 
 // look returns the stacks of ranks (none: all) in any order. The reports of a host's ranks say if
@@ -119,12 +119,18 @@ func (r *reports) end() error {
 	if len(r.line) == 0 {
 		return nil
 	}
-	var told, kept stacks.Rank
-	most := maxReport
-	if r.awaited[0] {
-		most = maxFirst
+	var nccl struct {
+		RAS json.RawMessage `json:"nccl_ras"`
 	}
-	err := untrusted.Unmarshal(r.line, most, &told)
+	var told, kept stacks.Rank
+	err := untrusted.Unmarshal(r.line, maxReport+maxRAS, &nccl)
+	if err == nil {
+		most := maxReport
+		if r.awaited[0] {
+			most += untrusted.Values(nccl.RAS)
+		}
+		err = untrusted.Unmarshal(r.line, most, &told)
+	}
 	r.line = r.line[:0]
 	if err == nil && !r.awaited[told.Rank] {
 		err = fmt.Errorf("it reported rank %d, which was not requested or was reported before", told.Rank)

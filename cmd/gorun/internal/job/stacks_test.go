@@ -45,9 +45,11 @@ func TestReportsTakeLittleMemory(t *testing.T) {
 	check.That(t, most-least < 2<<20, "%d MiB are kept", (most-least)>>20)
 	r.came = maxStacks
 	check.Error(r.add([]byte("x"))).Says(t, "an answer of more than")
-	values := `{"rank":3,"processes":[` + strings.Repeat("{},", maxReport) + "{}]}"
-	_, err := readReports(strings.Replace(values, "3", "0", 1), 0)
+	many := strings.Repeat("{},", maxReport) + "{}"
+	_, err := readReports(`{"rank":0,"nccl_ras":{"communicators":[{"ranks":[`+many+"]}]}}", 0)
 	check.OK(t, err)
+	_, err = readReports(`{"rank":0,"processes":[`+many+"]}", 0)
+	check.Error(err).Says(t, "values")
 }
 
 // A host tells of the ranks that it was asked for, of each once, and what is beyond the bounds of a
