@@ -70,10 +70,9 @@ func newClient(t Target, w *wire, conn *xssh.Client) *Client {
 	return c
 }
 
-// end records the end of the connection. The library closes the wire first and may then deadlock:
-// if a server violates the protocol and more than 16 packets follow (x/crypto v0.58,
-// handshakeTransport.Close). Where the server has left a change of keys open as well, whoever waits
-// to write waits for ever.
+// end records the end of the connection. The library closes the wire first and may then hang: if
+// a violation of the protocol is followed by 16 packets (x/crypto v0.58, handshakeTransport.Close).
+// Where the server has left a change of keys open as well, whoever waits to write waits for ever.
 func (c *Client) end(waited <-chan error) {
 	defer close(c.ended)
 	select {
@@ -86,6 +85,21 @@ func (c *Client) end(waited <-chan error) {
 	case <-time.After(time.Second):
 		c.endErr = errBroken
 		close(c.stuck)
+	}
+}
+
+// unlessStuck returns the error of f, and leaves f behind if the library hangs. c may be nil.
+func (c *Client) unlessStuck(f func() error) error {
+	if c == nil {
+		return f()
+	}
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	select {
+	case err := <-done:
+		return err
+	case <-c.stuck:
+		return c.lost(nil)
 	}
 }
 
@@ -119,15 +133,10 @@ func (c *Client) BySSH() bool { return true }
 // at any time and more than once.
 func (c *Client) Close() error {
 	err := c.wire.Close()
-	worked := make(chan struct{})
-	go func() {
+	_ = c.unlessStuck(func() error {
 		c.work.Wait()
-		close(worked)
-	}()
-	select {
-	case <-worked:
-	case <-c.stuck:
-	}
+		return nil
+	})
 	if c.wire.via != nil {
 		c.wire.via.Close()
 	}

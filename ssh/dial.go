@@ -209,7 +209,6 @@ func handshake(ctx context.Context, s settings, w *wire, r *Resolver) (*Client, 
 	defer cancel()
 	stop := context.AfterFunc(hctx, func() { w.Close() })
 	defer stop()
-
 	target := s.target()
 	if addr := w.RemoteAddr(); w.via == nil && addr.Network() == "tcp" {
 		target.Addr = addr.String()
@@ -223,15 +222,22 @@ func handshake(ctx context.Context, s settings, w *wire, r *Resolver) (*Client, 
 	}
 	auth := newAuthenticator(hctx, s, target)
 	defer auth.close()
-	conn, channels, requests, err := xssh.NewClientConn(w, s.address(), clientConfig(hctx, s, w, keys, auth))
+	var conn *xssh.Client
+	err = w.via.unlessStuck(func() error {
+		c, channels, requests, err := xssh.NewClientConn(w, s.address(), clientConfig(hctx, s, w, keys, auth))
+		if err == nil {
+			conn = xssh.NewClient(c, channels, requests)
+		}
+		return err
+	})
 	if err != nil {
 		return nil, handshakeError(ctx, hctx, target, w, keys, auth, err)
 	}
 	if !stop() { // ctx ended with the last byte, and the stream is closed
-		xssh.NewClient(conn, channels, requests).Close()
+		conn.Close()
 		return nil, handshakeError(ctx, hctx, target, w, keys, auth, hctx.Err())
 	}
-	client := newClient(target, w, xssh.NewClient(conn, channels, requests))
+	client := newClient(target, w, conn)
 	client.hostKey = keys.accepted.Marshal()
 	if client.offered = auth.offered; client.offered > 0 {
 		client.userKey = auth.keys[auth.offered-1].fact()

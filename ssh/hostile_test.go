@@ -493,3 +493,62 @@ func TestServerThatLeavesAChangeOfKeysOpen(t *testing.T) {
 		t.Fatal("the end of the connection waits for the server")
 	}
 }
+
+// A jump host that leaves a change of keys open holds up neither the handshake by way of it nor the
+// end of the connection.
+func TestJumpHostThatLeavesAChangeOfKeysOpen(t *testing.T) {
+	jump := func(t *testing.T) *wire {
+		h := newHostile(t, time.Minute)
+		h.settings.rekey = 64 << 10 // what comes with ChaCha20 after a GiB
+		ours, theirs := connPair(t)
+		r := &rawServer{conn: theirs, key: h.key, at: map[string]func(){}}
+		channel := word(0) // the client's first one
+		r.at["open"] = func() {
+			r.mute = true
+			r.send(msgChannelConfirm, channel, word(0), word(1<<20), word(1<<15))
+			for range 4 {
+				r.send(msgGlobalRequest, text("x"), []byte{0}, make([]byte, 30_000))
+			}
+			for p, err := r.read(); err == nil && p[0] != msgKexInit; p, err = r.read() {
+			}
+			for range 200 {
+				r.send(msgChannelRequest, channel, text("x"), []byte{1})
+			}
+		}
+		var serving sync.WaitGroup
+		serving.Go(func() { r.serve() })
+		t.Cleanup(serving.Wait)
+		t.Cleanup(func() { theirs.Close() })
+		via := must.Get(handshake(t.Context(), h.settings, newWire(ours, nil), nil))(t)
+		conn := must.Get(via.conn.DialContext(t.Context(), "tcp", "127.0.0.1:22"))(t)
+		return newWire(conn, via)
+	}
+	ends := func(t *testing.T, what string, f func()) {
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			f()
+		}()
+		select {
+		case <-ended:
+		case <-time.After(hangLimit):
+			t.Fatal(what + " waits for the jump host")
+		}
+	}
+	t.Run("handshake", func(t *testing.T) {
+		w := jump(t)
+		h := newHostile(t, time.Second)
+		ends(t, "the handshake", func() {
+			_, err := handshake(t.Context(), h.settings, w, nil)
+			check.Error(err).Says(t, errTimeout.Error(), "a jump host that is stuck")
+		})
+	})
+	t.Run("end", func(t *testing.T) {
+		w := jump(t)
+		time.Sleep(time.Second) // until the library waits
+		ends(t, "the end", func() {
+			w.Close()
+			w.via.Close()
+		})
+	})
+}

@@ -24,14 +24,7 @@ import (
 func (c *Client) Put(ctx context.Context, name string, mode fs.FileMode, r io.Reader) error {
 	stop := context.AfterFunc(ctx, func() { c.wire.Close() })
 	defer stop()
-	written := make(chan error, 1)
-	go func() { written <- c.put(ctx, name, mode, r) }()
-	var err error
-	select {
-	case err = <-written:
-	case <-c.stuck:
-		err = c.lost(nil)
-	}
+	err := c.unlessStuck(func() error { return c.put(ctx, name, mode, r) })
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}

@@ -61,7 +61,6 @@ func (s *session) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Wr
 	fed := make(chan error, 1)
 	// Run cannot wait for it: a Read of the caller's reader cannot be interrupted.
 	go func() { fed <- s.feed(stdin) }()
-
 	err := s.wait(ctx, copied, fed, &traffic)
 	for _, o := range outputs {
 		o.shut()

@@ -166,8 +166,8 @@ func (w *wire) Close() error {
 	}
 	close(w.done)
 	if w.via != nil {
-		// A channel's Close only sends a request, which a dead peer never answers.
-		w.via.wire.Close()
+		// A channel's Close only sends a request, which may never get through.
+		return w.via.wire.Close()
 	}
 	return w.Conn.Close()
 }
