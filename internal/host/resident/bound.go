@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"net"
 	"sync"
+	"time"
 )
 
 // frameCost is the memory that smux takes for a frame that waits, beside the frame's data. smux
@@ -145,22 +146,25 @@ func (b *bound) Close() error {
 // report the bytes that it has read.
 type boundStream struct {
 	net.Conn
-	id    uint32
-	bound *bound
+	id     uint32
+	client *Client
 }
 
 func (s boundStream) Read(p []byte) (int, error) {
 	n, err := s.Conn.Read(p)
-	s.bound.read(s.id, n)
+	s.client.bound.read(s.id, n)
 	return n, err
 }
 
-// Close ends the stream. It does not wait until the other end has taken that, for which smux gives
-// it 30 s.
+// Close ends the stream. It does not wait until the other end has taken that. A host that has not
+// in endTime loses the connection: the end of a stream ends none of its reads and writes that wait
+// until the connection takes something.
 func (s boundStream) Close() error {
 	go func() {
+		late := time.AfterFunc(s.client.endTime, func() { s.client.mux.Close() })
+		defer late.Stop()
 		s.Conn.Close()
-		s.bound.drop(s.id)
+		s.client.bound.drop(s.id)
 	}()
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"time"
 
 	"github.com/xtaci/smux"
 
@@ -14,11 +15,16 @@ import (
 	"github.com/gorun/gorun/internal/prose"
 )
 
+// endTime bounds the time that a host takes to take the end of a stream. Where many agents get much
+// at once over a slow network it may be seconds.
+const endTime = 20 * time.Second
+
 // Client is the other end of a resident agent's connection. It is safe for concurrent use.
 type Client struct {
 	mux      *smux.Session
 	bound    *bound
 	watching sync.WaitGroup
+	endTime  time.Duration // the constant; shorter in tests
 
 	opening sync.Mutex
 	last    uint32 // number of the last stream
@@ -32,7 +38,12 @@ func NewClient(conn io.ReadWriteCloser) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{mux: mux, bound: bound, last: 1}
+	c := &Client{
+		mux:     mux,
+		bound:   bound,
+		endTime: endTime,
+		last:    1,
+	}
 	c.watching.Go(func() {
 		// the host opens none: it has ended, or breaks the protocol, which smux alone leaves open
 		_, _ = mux.AcceptStream()
@@ -84,7 +95,7 @@ func (c *Client) open(ctx context.Context) (net.Conn, error) {
 		c.bound.drop(id)
 		return nil, errLost
 	}
-	return boundStream{stream, id, c.bound}, nil
+	return boundStream{stream, id, c}, nil
 }
 
 // Preload starts a warm interpreter for the agents to come. printed is what its modules print.
@@ -94,13 +105,13 @@ func (c *Client) Preload(ctx context.Context, p Preload) (printed string, err er
 		return "", err
 	}
 	defer stream.Close()
-	stop := context.AfterFunc(ctx, func() { stream.Close() })
-	defer stop()
-	if err := frames.NewWriter(stream).SendJSON(frames.Begin, Start{Preload: &p}); err != nil {
-		return "", errLost
-	}
 	var end End
-	err = frames.Output(stream, io.Discard, io.Discard, &end)
+	err = unless(ctx, func() error {
+		if err := frames.NewWriter(stream).SendJSON(frames.Begin, Start{Preload: &p}); err != nil {
+			return err
+		}
+		return frames.Output(stream, io.Discard, io.Discard, &end)
+	})
 	switch {
 	case ctx.Err() != nil:
 		return "", context.Cause(ctx)
@@ -112,6 +123,19 @@ func (c *Client) Preload(ctx context.Context, p Preload) (printed string, err er
 	return end.Printed, nil
 }
 
+// unless returns the error of do, or that of ctx if that ends first. Then do goes on: what it does
+// with a stream may wait for a host that takes nothing.
+func unless(ctx context.Context, do func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- do() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
 // Close ends the resident agent and the agents that it has started.
 func (c *Client) Close() {
 	c.mux.Close()
@@ -119,7 +143,7 @@ func (c *Client) Close() {
 }
 
 // Run runs the guard of an agent with a nonce until it has ended, or ctx. An exit status other than
-// 0 is an error with an ExitCode() int method.
+// 0 is an error with an ExitCode() int method. After the end of ctx a write of output may go on.
 func (c *Client) Run(ctx context.Context, nonce string, stdin io.Reader, stdout, stderr io.Writer) error {
 	stream, err := c.Open(ctx)
 	switch {
@@ -131,8 +155,12 @@ func (c *Client) Run(ctx context.Context, nonce string, stdin io.Reader, stdout,
 	defer stream.Close()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	stop := context.AfterFunc(ctx, func() { stream.Close() })
-	defer stop()
+	return unless(ctx, func() error { return attend(stream, nonce, stdin, stdout, stderr, cancel) })
+}
+
+// attend carries the streams of an agent until it has ended.
+func attend(stream net.Conn, nonce string, stdin io.Reader, stdout, stderr io.Writer,
+	unread func(error)) error {
 	to := frames.NewWriter(stream)
 	if err := to.SendJSON(frames.Begin, Start{Nonce: nonce}); err != nil {
 		return &StatusError{noResident, errLost}
@@ -140,14 +168,12 @@ func (c *Client) Run(ctx context.Context, nonce string, stdin io.Reader, stdout,
 	// A Read that blocks goes on after Run has returned, and its data is lost.
 	go func() {
 		if err := to.Feed(stdin); err != nil {
-			cancel(err)
+			unread(err)
 		}
 	}()
 	var end End
-	err = frames.Output(stream, stdout, stderr, &end)
+	err := frames.Output(stream, stdout, stderr, &end)
 	switch {
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
 	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.ErrClosedPipe):
 		return errLost
 	case err != nil:

@@ -3,6 +3,7 @@ package resident
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"io"
 	"net"
@@ -141,6 +142,66 @@ func TestBeginOfAStreamAwaitsNoHost(t *testing.T) {
 		check.Error(nil, c.Run(ctx, "n", nil, nil, nil)).Is(t, errAbandoned)
 	}
 	check.That(t, c.Alive(), "the connection is closed")
+}
+
+// taking is a client of a host that takes so many frames and no more, and then sends a byte on the
+// stream, of which the client tells the host that it has been read.
+func taking(t *testing.T, frames int) *Client {
+	ours, theirs := net.Pipe()
+	c := must.Get(NewClient(ours))(t)
+	t.Cleanup(c.Close)
+	go func() {
+		var head [8]byte
+		for range frames {
+			_, _ = io.ReadFull(theirs, head[:])
+			_, _ = io.CopyN(io.Discard, theirs, int64(binary.LittleEndian.Uint16(head[2:])))
+		}
+		_, _ = theirs.Write(append([]byte{2, 2, 1, 0}, append(head[4:], 'x')...))
+	}()
+	return c
+}
+
+// A host that takes nothing, not even that something of it was read, does not hold up the end of a
+// run.
+func TestEndOfARunAwaitsNoHost(t *testing.T) {
+	for _, frames := range []int{1, 2} { // the opening of the stream, and its beginning
+		c := taking(t, frames)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- c.Run(ctx, "n", nil, nil, nil) }()
+		time.Sleep(100 * time.Millisecond) // until smux waits
+		cancel(errAbandoned)
+		select {
+		case err := <-ended:
+			check.Error(err).Is(t, errAbandoned)
+		case <-time.After(20 * time.Second):
+			t.Fatalf("the run waits for a host that takes %d frames", frames)
+		}
+	}
+}
+
+// A connection of which a host takes nothing is closed, and ends what is done with its streams,
+// soon after one of them was closed.
+func TestConnectionThatTakesNothingEnds(t *testing.T) {
+	c := taking(t, 1)
+	c.endTime = 10 * time.Millisecond
+	stream := must.Get(c.Open(t.Context()))(t)
+	var work sync.WaitGroup
+	work.Go(func() { _, _ = stream.Write(make([]byte, 1<<10)) })
+	work.Go(func() { _, _ = stream.Read(make([]byte, 1<<10)) })
+	time.Sleep(100 * time.Millisecond) // until smux waits
+	stream.Close()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		work.Wait()
+	}()
+	select {
+	case <-ended:
+		check.That(t, !c.Alive(), "the connection is open")
+	case <-time.After(20 * time.Second):
+		t.Fatal("a stream that is closed waits for the host")
+	}
 }
 
 var errAbandoned = errors.New("abandoned")
