@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -187,12 +188,23 @@ func (p *Process) Memory(fd string, flags int) (*os.File, error) {
 	})
 }
 
-// Pipe opens, for writing, a pipe of this user's that the process has as a descriptor. Writing does
-// not block.
+// pipeTime bounds the writing to a pipe of another process, which may be full.
+const pipeTime = 100 * time.Millisecond
+
+// Pipe opens, for writing at once, a pipe of this user's that the process has as a descriptor. A
+// full one takes nothing, which is an error soon.
 func (p *Process) Pipe(fd string) (*os.File, error) {
-	return p.checked("fd/"+fd, unix.O_WRONLY, func(_ int, stat *unix.Stat_t) bool {
+	pipe, err := p.checked("fd/"+fd, unix.O_WRONLY, func(_ int, stat *unix.Stat_t) bool {
 		return stat.Mode&unix.S_IFMT == unix.S_IFIFO
 	}, nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := pipe.SetWriteDeadline(time.Now().Add(pipeTime)); err != nil {
+		pipe.Close()
+		return nil, err
+	}
+	return pipe, nil
 }
 
 // checked opens the target of a link below /proc/PID, which must be a file of this user's that

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -226,6 +227,34 @@ func TestOnlyRealMemoryAndPipesAreOpened(t *testing.T) {
 	}
 	text, err := os.ReadFile(named)
 	check.That(t, err == nil && strings.Contains(string(text), "precious"), "%q, %v", text, err)
+}
+
+// A pipe that a process has filled takes no request, and holds up nobody who writes one.
+func TestFullPipeIsNotAwaited(t *testing.T) {
+	read, write, err := os.Pipe()
+	must.OK(t, err)
+	defer read.Close()
+	defer write.Close()
+	must.OK(t, write.SetWriteDeadline(time.Now().Add(100*time.Millisecond)))
+	check.Error(write.Write(make([]byte, 8<<20))).Is(t, os.ErrDeadlineExceeded)
+	p := must.Get(Open(os.Getpid()))(t)
+	defer p.Close()
+	raw := must.Get(write.SyscallConn())(t)
+	number := ""
+	must.OK(t, raw.Control(func(fd uintptr) { number = strconv.Itoa(int(fd)) }))
+	pipe := must.Get(p.Pipe(number))(t)
+	defer pipe.Close()
+	wrote := make(chan error, 1)
+	go func() {
+		_, err := pipe.Write([]byte{1})
+		wrote <- err
+	}()
+	select {
+	case err := <-wrote:
+		check.Error(err).Is(t, os.ErrDeadlineExceeded)
+	case <-time.After(10 * time.Second):
+		t.Fatal("a request waits for the process")
+	}
 }
 
 // onTmpfs reports whether files in a folder are memory, too: one without a name cannot be told from
