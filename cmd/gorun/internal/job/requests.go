@@ -191,7 +191,13 @@ func (h hostRequests) exec(w http.ResponseWriter, r *http.Request) error {
 			}
 		}
 	})
+	ctx, cancel := context.WithCancel(r.Context())
+	input.Go(func() {
+		control.AwaitHangUp(ctx, conn) // a host or a command that takes no input would keep the client
+		e.Close()
+	})
 	relay(e, frames.NewWriter(conn))
+	cancel()
 	conn.Close()
 	input.Wait()
 	return nil
