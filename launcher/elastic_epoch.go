@@ -5,8 +5,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/gorun/gorun/internal/elastic"
 	"github.com/gorun/gorun/internal/net/kv"
@@ -37,7 +35,7 @@ func newElasticEpoch(plan elastic.Plan) *elasticEpoch {
 // announce admits the members of a plan to its epoch.
 func (j *elasticJob) announce(plan elastic.Plan) {
 	j.epoch = newElasticEpoch(plan)
-	j.store.DeleteFunc(func(key string) bool { return isOver(key, plan.Epoch) })
+	j.store.DeleteFunc(func(key string) bool { return kv.IsOver(key, plan.Epoch) })
 	key := make([]byte, 32)
 	rand.Read(key)
 	addrs := j.addressesOf(plan)
@@ -74,15 +72,6 @@ func (j *elasticJob) announce(plan elastic.Plan) {
 	}
 	j.opts.Trace("epoch %d begins: %s on %s", plan.Epoch, prose.Count(len(plan.Members), "rank"),
 		prose.Count(plan.Members[0].Nodes, "host"))
-}
-
-// isOver reports whether a key is of the form "epoch/NUMBER/...", which stock Horovod's ranks
-// publish, and NUMBER is less than begins.
-func isOver(key string, begins int) bool {
-	rest, _ := strings.CutPrefix(key, "epoch/")
-	text, _, whole := strings.Cut(rest, "/")
-	number, err := strconv.Atoi(text)
-	return len(rest) < len(key) && whole && err == nil && number < begins
 }
 
 // addressesOf returns the known addresses of a plan's hosts.

@@ -22,6 +22,7 @@ type relay struct {
 	rank    int // rank of this host in the epoch, if epoch is not 0
 	size    int // ranks in the job
 	gather  *kv.Fences
+	share   *kv.Share
 	fences  map[string]*fenceWait
 	gets    map[uint64]chan wire.Value // unanswered requests
 	lastGet uint64
@@ -36,17 +37,13 @@ type fenceWait struct {
 	came   map[int]bool // the ranks that have posted, also after gather has the name complete
 }
 
-// maxFences bounds the open fences of this host: the launcher fails one that has opened 512.
-const maxFences = 256
-
-var errFences = errors.New("too many fences of this host are open: ranks are awaited there")
-
 func newRelay(out *wire.Writer, localSize, size int) *relay {
 	return &relay{
 		out:     out,
 		size:    size,
 		ended:   make(chan struct{}),
 		gather:  kv.NewFences(localSize),
+		share:   kv.NewShare(1),
 		fences:  map[string]*fenceWait{},
 		gets:    map[uint64]chan wire.Value{},
 		aborted: make(chan struct{}),
@@ -64,6 +61,7 @@ func (r *relay) begin(epoch, rank, size int) {
 	r.rank = rank
 	r.size = size
 	r.gather = kv.NewFences(1)
+	r.share.Begin(epoch)
 	r.fences = map[string]*fenceWait{}
 	r.aborted = make(chan struct{})
 	r.info = nil
@@ -79,10 +77,6 @@ func (r *relay) Fence(ctx context.Context, name string, rank int, value []byte) 
 func (r *relay) FenceAll(ctx context.Context, name string, values map[int][]byte) ([][]byte, error) {
 	r.mu.Lock()
 	wait := r.fences[name]
-	if wait == nil && len(r.fences) >= maxFences {
-		r.mu.Unlock()
-		return nil, errFences
-	}
 	for rank := range values {
 		// the request is of an epoch that is over, where this host's rank had another number
 		if r.epoch > 0 && rank != r.rank {
@@ -95,8 +89,15 @@ func (r *relay) FenceAll(ctx context.Context, name string, values map[int][]byte
 			return nil, &kv.DuplicateError{Name: name, Member: rank}
 		}
 	}
+	if err := r.share.Post(name, values); err != nil {
+		r.mu.Unlock()
+		return nil, err
+	}
 	local, err := r.gather.Add(name, values)
 	if err != nil {
+		if wait == nil {
+			r.share.End(name)
+		}
 		r.mu.Unlock()
 		return nil, err
 	}
@@ -160,19 +161,17 @@ func (r *relay) fenced(f wire.Fence) {
 	}
 	if wait := r.fences[f.Name]; wait != nil {
 		delete(r.fences, f.Name)
+		r.share.End(f.Name)
 		wait.values = values
 		close(wait.done)
 	}
 }
 
-// checkKey checks what the launcher fails a host for. Each byte of a key that is no UTF-8 has three
-// in a message.
-func checkKey(key string, value []byte) error {
-	return kv.CheckSize(string([]rune(key)), value)
-}
-
 func (r *relay) Put(key string, value []byte) error {
-	if err := checkKey(key, value); err != nil {
+	r.mu.Lock()
+	err := r.share.Put(key, value)
+	r.mu.Unlock()
+	if err != nil {
 		return err
 	}
 	return r.out.SendMessage(wire.TypePut, wire.Put{Key: key, Value: value})
@@ -199,7 +198,8 @@ func (r *relay) Get(ctx context.Context, key string, wait time.Duration) (value 
 }
 
 func (r *relay) getOnce(ctx context.Context, key string, wait time.Duration) ([]byte, bool, error) {
-	if err := checkKey(key, nil); err != nil {
+	// Each byte of a key that is no UTF-8 has three in a message.
+	if err := kv.CheckSize(string([]rune(key)), nil); err != nil {
 		return nil, false, err
 	}
 	answer := make(chan wire.Value, 1)
@@ -221,6 +221,11 @@ func (r *relay) getOnce(ctx context.Context, key string, wait time.Duration) ([]
 	}
 	select {
 	case v := <-answer:
+		if v.Found {
+			r.mu.Lock()
+			r.share.Got(key)
+			r.mu.Unlock()
+		}
 		return v.Value, v.Found, nil
 	case <-aborted:
 		return nil, false, kv.ErrAborted

@@ -297,15 +297,48 @@ func TestOpenFencesAreBounded(t *testing.T) {
 		r := newRelay(wire.NewWriter(io.Discard), 1, 2)
 		ctx, cancel := context.WithCancel(t.Context())
 		var refused atomic.Int32
-		for n := range maxFences + 10 {
+		for n := range 300 {
 			go func() {
-				if _, err := r.Fence(ctx, fmt.Sprint(n), 0, nil); errors.Is(err, errFences) {
+				if _, err := r.Fence(ctx, fmt.Sprint(n), 0, nil); !errors.Is(err, context.Canceled) {
+					check.Error(err).Says(t, "too many fences")
 					refused.Add(1)
 				}
 			}()
 		}
 		synctest.Wait()
-		check.Equal(t, refused.Load(), 10, "refused fences")
+		check.Equal(t, refused.Load(), 300-256, "refused fences")
 		cancel()
 	})
+}
+
+// TestRanksUseUpNoMoreThanTheirShare checks that ranks which fill the job's store or open fences
+// get an error: the launcher fails the host for that.
+func TestRanksUseUpNoMoreThanTheirShare(t *testing.T) {
+	r := newRelay(wire.NewWriter(io.Discard), 4, 5)
+	store := kv.NewStore()
+	value := make([]byte, kv.MaxValue)
+	var err error
+	for n := 0; n < 256 && err == nil; n++ {
+		if err = r.Put(fmt.Sprint(n), value); err == nil {
+			must.OK(t, store.Put("h", fmt.Sprint(n), value))
+		}
+	}
+	check.Error(err).Says(t, "no more room in the job's store")
+	check.OK(t, r.Put("0", nil), "a value that frees room")
+	check.OK(t, r.Put("new", value[1:]), "room again")
+
+	launchers := kv.NewFences(5)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	values := map[int][]byte{}
+	for rank := range 4 {
+		values[rank] = value[:kv.MaxFence]
+	}
+	for n := 0; n < 256; n++ {
+		if _, err = r.FenceAll(ctx, fmt.Sprint(n), values); !errors.Is(err, context.Canceled) {
+			break
+		}
+		must.Get(launchers.AddBy("h", fmt.Sprint(n), values))(t)
+	}
+	check.Error(err).Says(t, "too many fences")
 }

@@ -77,6 +77,7 @@ func Open(job wire.Job, o Options) (*Services, error) {
 	}
 	var backend kv.Backend = s.relay
 	if job.Elastic != nil {
+		s.relay.share = kv.NewShare(job.Elastic.Slots) // each process of the host has an agent
 		s.epochs = newEpochs(s.relay, job)
 		backend = s.epochs
 	}

@@ -3,6 +3,8 @@ package kv
 import (
 	"context"
 	"fmt"
+	"strconv"
+	"strings"
 	"sync"
 )
 
@@ -139,6 +141,15 @@ func (s *Store) DeleteFunc(del func(key string) bool) {
 			s.drop(key)
 		}
 	}
+}
+
+// IsOver reports whether a key is of the form "epoch/NUMBER/...", which stock Horovod's ranks
+// publish, and NUMBER is less than begins.
+func IsOver(key string, begins int) bool {
+	rest, _ := strings.CutPrefix(key, "epoch/")
+	text, _, whole := strings.Cut(rest, "/")
+	number, err := strconv.Atoi(text)
+	return len(rest) < len(key) && whole && err == nil && number < begins
 }
 
 // drop removes a key, if it is there.
