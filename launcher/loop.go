@@ -409,7 +409,7 @@ func (l *loop) output(s *session.Session, f wire.Frame) error {
 		return &wire.FormatError{Reason: fmt.Sprintf("%d bytes in output stream %d of rank %d", len(f.Payload), fd,
 			rank)}
 	}
-	if err := s.Out.CountReceived(f.Stream, len(f.Payload)); err != nil {
+	if err := s.CountOutput(f.Stream, len(f.Payload)); err != nil {
 		return err
 	}
 	if fd == wire.Result && !s.Host.Planned(rank) { // the results of spawned ranks have no place

@@ -12,6 +12,7 @@ import (
 type Liveness struct {
 	mu    sync.Mutex
 	heard time.Time // time of the last frame
+	held  bool      // whether frames that came wait for the launcher
 	clock
 }
 
@@ -39,7 +40,23 @@ func (l *Liveness) ResetSilence() {
 func (l *Liveness) Silence() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.held {
+		return 0
+	}
 	return time.Since(l.heard)
+}
+
+// hold records that frames which came wait for the launcher, which is no silence, until they go on.
+func (l *Liveness) hold() (release func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.held = true
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.held = false
+		l.heard = time.Now()
+	}
 }
 
 // ToLauncher converts an agent's time to the launcher's.

@@ -148,17 +148,23 @@ func (o *outbox) sendPiece(t wire.Type, piece []byte) error {
 	return nil
 }
 
-// CountReceived counts a received frame of a bulk stream with n bytes. Exceeding the credit is a
-// *[wire.FormatError].
-func (o *outbox) CountReceived(stream uint32, n int) error {
+// countReceived counts a received frame of a bulk stream with n bytes. Exceeding the credit is a
+// *[wire.FormatError]. Ranks that were spawned and have ended leave theirs behind, which their host
+// does not know: while all streams together have too much, it waits until some is written. It fails
+// if the outbox is closed before.
+func (o *outbox) countReceived(stream uint32, n int) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.open[stream] += wire.Cost(n); o.open[stream] > wire.Window {
 		return &wire.FormatError{Reason: fmt.Sprintf("output beyond its credit, of stream %d", stream)}
 	}
-	if o.held += wire.Cost(n); o.held > o.most { // ranks that were spawned and have ended leave theirs behind
-		return &wire.FormatError{Reason: "output beyond the credit of all its ranks"}
+	for o.held > 0 && o.held+wire.Cost(n) > o.most {
+		if o.closed {
+			return errHostGone
+		}
+		o.sent.Wait()
 	}
+	o.held += wire.Cost(n)
 	return nil
 }
 
@@ -184,6 +190,7 @@ func (o *outbox) Creditor(stream uint32) func(n int) {
 			delete(o.owed, stream)
 			o.open[stream] -= n
 		}
+		o.sent.Broadcast()
 		o.mu.Unlock()
 		if n >= creditStep {
 			o.send(wire.TypeCredit, stream, binary.BigEndian.AppendUint32(nil, uint32(n)))

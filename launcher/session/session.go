@@ -279,6 +279,13 @@ func (e *RefusedError) ExitCode() int { return e.Code }
 // Hint returns what to change; it may be empty.
 func (e *RefusedError) Hint() string { return e.Remedy }
 
+// CountOutput counts a frame of a rank's output with n bytes, for which the stream's Creditor gives
+// credit back. It waits while the host's ranks have left too much that is not written.
+func (s *Session) CountOutput(stream uint32, n int) error {
+	defer s.hold()()
+	return s.Out.countReceived(stream, n)
+}
+
 // Put puts a value of the session's host into the store.
 func (s *Session) Put(store *kv.Store, p wire.Put) error {
 	return store.PutBy(kv.Host{Name: s.Host.Name, Index: s.Index}, p.Key, p.Value)
