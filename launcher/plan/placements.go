@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -51,7 +52,10 @@ func NewPlacements(p Plan) *Placements {
 // Bounds of a request.
 const (
 	maxPrograms = 4 << 10
-	maxRanks    = 1 << 20
+	maxRanks    = 1 << 18
+	// maxRequest bounds the bytes of a request. The world is that and two numbers for each rank, in
+	// one message.
+	maxRequest = wire.MaxControl / 2
 )
 
 // Open places the ranks that a rank of the host with an index asks for. The error says what the
@@ -66,6 +70,9 @@ func (b *Placements) Open(by int, r wire.SpawnRequest) (wire.World, error) {
 	}
 	if len(r.Programs) == 0 || len(r.Programs) > maxPrograms {
 		return w, fmt.Errorf("%d programs were named", len(r.Programs))
+	}
+	if text, err := json.Marshal(r); err != nil || len(text) > maxRequest {
+		return w, fmt.Errorf("the request has %d bytes, and may have %d", len(text), maxRequest)
 	}
 	if b.hosts[by].Spawn.Most == 0 {
 		return w, errors.New("this job may spawn none (--max-spawn)")

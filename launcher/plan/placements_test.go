@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -172,4 +173,25 @@ func TestRefusedRequests(t *testing.T) {
 		check.That(t, err != nil && strings.Contains(err.Error(), tt.want) && !strings.Contains(err.Error(), "\x1b"),
 			"%s: %v, want %q", name, err, tt.want)
 	}
+}
+
+// A request whose world is too long for one message is refused: its hosts would not start the
+// ranks, and be blamed for that.
+func TestWorldsFitAMessage(t *testing.T) {
+	var b *Placements
+	open := func(r wire.SpawnRequest) (length int, err error) {
+		b = placementsOf(t, maxRanks)
+		b.hosts[0].Spawn.Total = maxRanks
+		w, err := b.Open(0, r)
+		return len(must.Get(json.Marshal(w))(t)), err
+	}
+	long := request("a", maxRanks)
+	_, err := open(request("a", maxRanks+1))
+	check.Error(err).Any(t, "more ranks than fit")
+	long.Programs[0].Argv = wire.Texts{strings.Repeat("x", maxRequest)}
+	_, err = open(long)
+	check.Error(err).Says(t, "the request has")
+	long.Programs[0].Argv = wire.Texts{strings.Repeat("x", maxRequest*3/4-1000)}
+	length, err := open(long)
+	check.That(t, err == nil && length < wire.MaxControl, "%d bytes, %v", length, err)
 }

@@ -86,7 +86,8 @@ func (s *starter) startOne(rank int, p *program, place rankenv.Rank) {
 	s.running[rank] = p
 }
 
-// fail reports a rank that cannot be started.
+// fail reports a rank that cannot be started. A message that quotes whatever a rank has asked for
+// could be too long for the launcher, which would wait for the new rank's end.
 func (s *starter) fail(rank int, why error) {
 	no := &wire.Refuse{Code: wire.CodeNotExecutable, What: why.Error()}
 	errors.As(why, &no)
@@ -94,9 +95,19 @@ func (s *starter) fail(rank int, why error) {
 		rank:           rank,
 		code:           no.Code,
 		outputFinished: true,
-		failed:         no.What,
-		remedy:         no.Remedy,
+		failed:         clipped(no.What),
+		remedy:         clipped(no.Remedy),
 	})
+}
+
+// maxFailure bounds a text about a rank that cannot be started. The launcher shows as much.
+const maxFailure = 4 << 10
+
+func clipped(text string) string {
+	if len(text) <= maxFailure {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxFailure], "") + "..."
 }
 
 // bound keeps ranks from starting processes without end. It comes late, so that it does not delay a
