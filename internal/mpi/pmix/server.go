@@ -163,7 +163,7 @@ func (s *Server) next(k kind) (message, error) {
 // called once.
 func (s *Server) Begin(layout Layout) error {
 	s.byHost = layout.byHost()
-	s.places[0] = place{hostOf: layout.HostOf}
+	s.places[0] = place{hostOf: layout.HostOf, told: true}
 	s.layout = layout
 	if err := s.describe(); err != nil {
 		return fmt.Errorf("describe the job to gorun-pmix: %w", err)

@@ -29,6 +29,7 @@ type World struct {
 type place struct {
 	numbers []int // numbers in the job by rank; nil: equal to the ranks
 	hostOf  []int // index of each rank's host, by rank
+	told    bool  // whether the helper knows it; one that hears of an unknown world ends
 }
 
 // Add describes a world, after which [Server.Environ] is known for its ranks here. Worlds without a
@@ -59,7 +60,8 @@ func (s *Server) Add(ctx context.Context, w World) error {
 			l.parentRank = i
 		}
 	}
-	s.places[w.Number] = place{w.Numbers, w.HostOf}
+	of := place{numbers: w.Numbers, hostOf: w.HostOf}
+	s.places[w.Number] = of
 	s.mu.Unlock()
 	if err := s.send(l.frame(l.byHost())); err != nil {
 		return fmt.Errorf("describe the new ranks to gorun-pmix: %w", err)
@@ -70,6 +72,8 @@ func (s *Server) Add(ctx context.Context, w World) error {
 		return s.ctx.Err()
 	}
 	s.mu.Lock()
+	of.told = true
+	s.places[w.Number] = of
 	close(s.grown) // others wait for the world
 	s.grown = make(chan struct{})
 	s.mu.Unlock()
@@ -81,13 +85,13 @@ func (s *Server) Add(ctx context.Context, w World) error {
 func (s *Server) where(world, rank int) int {
 	for {
 		s.mu.Lock()
-		p, known := s.places[world]
+		p := s.places[world]
 		grown := s.grown
 		s.mu.Unlock()
 		switch {
-		case known && rank >= 0 && rank < len(p.hostOf):
+		case p.told && rank >= 0 && rank < len(p.hostOf):
 			return p.hostOf[rank]
-		case known || world < 0:
+		case p.told || world < 0:
 			return -1
 		}
 		select {
