@@ -21,24 +21,26 @@ func (e *errand) dial() error {
 	if e.ask.Port < 1 || e.ask.Port > 65535 {
 		return fmt.Errorf("there is no port %d", e.ask.Port)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), dialTime)
+	life, end := context.WithCancel(context.Background())
+	defer end()
+	go func() {
+		select {
+		case <-e.dropped: // the end of the agent waits for this errand
+		case <-life.Done():
+		}
+		end()
+	}()
+	ctx, cancel := context.WithTimeout(life, dialTime)
 	defer cancel()
 	conn, err := dialLoopback(ctx, strconv.Itoa(e.ask.Port))
 	if err != nil {
 		return err
 	}
-	over := make(chan struct{})
+	context.AfterFunc(life, func() { conn.Close() })
 	var work sync.WaitGroup
-	work.Go(func() {
-		select {
-		case <-over:
-		case <-e.dropped:
-		}
-		conn.Close()
-	})
 	work.Go(func() { e.feed(conn, func() { _ = conn.(*net.TCPConn).CloseWrite() }) })
 	e.pump(conn, wire.TellOut)
-	close(over)
+	end()
 	e.endInput()
 	work.Wait()
 	return nil

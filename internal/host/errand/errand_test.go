@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"runtime"
@@ -198,6 +199,25 @@ func TestDroppedCommandEnds(t *testing.T) {
 	h.tell(wire.TellEnd, nil)
 	_, _, end := h.result()
 	check.That(t, end.Code == 137, "%+v", end)
+}
+
+// A port whose process takes no connections holds up no errand that is dropped, and so no agent
+// that ends.
+func TestDroppedConnectionIsNotAwaited(t *testing.T) {
+	fd := must.Get(unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0))(t)
+	defer unix.Close(fd)
+	must.OK(t, unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
+	must.OK(t, unix.Listen(fd, 0))
+	port := must.Get(unix.Getsockname(fd))(t).(*unix.SockaddrInet4).Port
+	full := must.Get(net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port)))(t)
+	defer full.Close()
+	h := newHost(t)
+	h.ask(wire.Ask{ID: 1, Kind: wire.AskDial, Port: port})
+	time.Sleep(100 * time.Millisecond) // until it dials
+	began := time.Now()
+	h.tell(wire.TellEnd, nil)
+	h.result()
+	check.That(t, time.Since(began) < dialTime/2, "the errand ended after %v", time.Since(began))
 }
 
 // A terminal has both ends of its own, whatever has its number in /dev/pts.
