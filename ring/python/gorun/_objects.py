@@ -56,6 +56,7 @@ def allgather_data(value: Any, name: str) -> List[Any]:
     return [_load(data, name, rank) for rank, data in enumerate(_allgather(_data.dump(value), "allgather_data", name, global_process_set))]
 
 
+PIECE = 64 << 20  # bytes of an object that are sent at a time
 VALUES = 1 << 20  # in what this package exchanges for itself: each takes more memory than it has bytes
 
 
@@ -83,9 +84,15 @@ def _broadcast(data: bytes, root_rank: int, kind: str, name: Optional[str], proc
         ).synchronize()
 
     send(b".size", _ring.INT64, length, 1)
-    memory = ctypes.create_string_buffer(data, max(length.value, 1))
-    send(b".data", _ring.UINT8, memory, length.value)
-    return data if channel.rank == root else memory.raw
+    if length.value < 0:
+        raise errors.MismatchError("gorun: %s: rank %d says that it sends %d bytes" % (kind, root_rank, length.value))
+    came = []
+    for at in range(0, max(length.value, 1), PIECE):  # memory is taken as the bytes come, not because the root says that they will
+        n = min(PIECE, length.value - at)
+        memory = ctypes.create_string_buffer(data[at : at + n], max(n, 1))
+        send(b".data", _ring.UINT8, memory, n)
+        came.append(memory.raw[:n])
+    return data if channel.rank == root else b"".join(came)
 
 
 def _allgather(data: bytes, kind: str, name: Optional[str], process_set: ProcessSet) -> List[bytes]:

@@ -1,14 +1,16 @@
 """Only the calls that promise objects unpickle what other ranks send. Rank 1 tries to have rank 0 create the file of the argument."""
 
+import ctypes
 import os
 import pickle
+import resource
 import struct
 import sys
 
 import numpy as np
 
 import gorun.numpy as ring
-from gorun import MismatchError, _data, _objects
+from gorun import MismatchError, _data, _objects, _ring
 
 mark = sys.argv[1]
 
@@ -54,6 +56,41 @@ try:
         raise SystemExit("rank 1 was believed")
 except MismatchError as e:
     assert "rank 1 sent cannot be read: it has more than" in str(e), e
+
+# The memory for an object is that of the bytes that come.
+def send_size(what):
+    size = ctypes.c_int64(what)
+    channel = ring.global_process_set.channel_or_raise()
+    at = ctypes.addressof(size)
+    channel.submit(b"broadcast_data.size.size", _ring.BROADCAST, _ring.INT64, root=1, dst=at, dst_count=1, keep=size).synchronize()
+
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+
+
+try:
+    if rank == 1:
+        send_size(-1)
+    else:
+        _objects.broadcast_data(None, 1, "size")
+        raise SystemExit("rank 1 was believed")
+except MismatchError as e:
+    assert "rank 1 says that it sends -1 bytes" in str(e), e
+before = peak()
+try:
+    if rank == 1:
+        send_size(2 << 30)
+        channel = ring.global_process_set.channel_or_raise()
+        short = ctypes.create_string_buffer(1)
+        at = ctypes.addressof(short)
+        channel.submit(b"broadcast_data.size.data", _ring.BROADCAST, _ring.UINT8, root=1, dst=at, dst_count=1, keep=short).synchronize()
+    else:
+        _objects.broadcast_data(None, 1, "size")
+    raise SystemExit("rank 1 was believed")
+except MismatchError:
+    pass
+assert peak() - before < 1 << 29, "%d MiB more" % (peak() - before >> 20)
 ring.add_process_set([0])
 assert not os.path.exists(mark)
 assert _objects.broadcast_data({"a": (1, rank)}, 1, "x") == {"a": (1, 1)} and _objects.allgather_data((rank, b"x"), "y") == [(0, b"x"), (1, b"x")]
