@@ -1,9 +1,11 @@
 package kv
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -219,9 +221,7 @@ func (s *Server) fence(w http.ResponseWriter, r *http.Request, rank JobInfo) {
 	case err != nil:
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 	default:
-		writeJSON(w, struct {
-			Values [][]byte `json:"values"`
-		}{values})
+		writeValues(w, values)
 	}
 }
 
@@ -359,6 +359,28 @@ func body(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, bool) {
 func writeJSON(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(v) // it fails only if the rank has ended
+}
+
+// writeValues answers with the values of a fence. All ranks of the host get them at a time, each
+// when it reads: they are not encoded as a whole for each.
+func writeValues(w http.ResponseWriter, values [][]byte) {
+	w.Header().Set("Content-Type", "application/json")
+	out := bufio.NewWriter(w) // it fails only if the rank has ended
+	var text []byte
+	before := `{"values":[`
+	for _, value := range values {
+		text = append(text[:0], before...)
+		before = ","
+		text = append(text, '"')
+		text = base64.StdEncoding.AppendEncode(text, value)
+		text = append(text, '"')
+		_, _ = out.Write(text)
+	}
+	if len(values) == 0 {
+		_, _ = out.WriteString(before)
+	}
+	_, _ = out.WriteString("]}\n")
+	_ = out.Flush()
 }
 
 // elasticServer answers the requests that only ranks of an elastic job make.
