@@ -475,6 +475,9 @@ func (p *party) chat(ctx context.Context, conn net.Conn, rank int) {
 	}
 }
 
+// maxError bounds the text of an error, which may quote what another host says.
+const maxError = 200
+
 // plain returns an error's text without addresses and ports, so that equal errors look equal.
 func plain(err error) string {
 	switch text := err.Error(); {
@@ -484,6 +487,6 @@ func plain(err error) string {
 	case errors.Is(err, io.EOF):
 		return "the connection was closed"
 	default:
-		return text[strings.LastIndex(text, ": ")+1:]
+		return clipped(text[strings.LastIndex(text, ": ")+1:], maxError)
 	}
 }
