@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 )
 
@@ -23,6 +24,10 @@ const (
 	answerLimit = 64 << 20 // a fence of 64 KiB records from a large job
 	dialTimeout = 10 * time.Second
 	keyTimeout  = 10 * time.Second // limit of one request for a missing value
+
+	// Bounds of a text in JSON. The agent takes 1 KiB of the report of a loss and 4 KiB of a note.
+	maxCause = 1<<10 - 64
+	maxNote  = 4<<10 - 64
 )
 
 var errNotFound = errors.New("agent knows nothing under that name")
@@ -125,7 +130,7 @@ func (c *Client) reportRank(ctx context.Context, what string, rank int, cause st
 	body, err := json.Marshal(struct {
 		Rank  int    `json:"rank"`
 		Cause string `json:"cause"`
-	}{rank, cause})
+	}{rank, clipped(cause, maxCause)})
 	if err != nil {
 		return err
 	}
@@ -133,6 +138,20 @@ func (c *Client) reportRank(ctx context.Context, what string, rank int, cause st
 		return fmt.Errorf("report rank %d as %s: %w", rank, what, err)
 	}
 	return nil
+}
+
+// clipped returns a text, or its beginning if it has more than most bytes in JSON. It may quote
+// what other ranks say, and the agent refuses a longer one.
+func clipped(text string, most int) string {
+	const end = "..."
+	for whole := text; ; {
+		quoted, err := json.Marshal(text)
+		if err != nil || len(quoted) <= most {
+			return text
+		}
+		whole = whole[:len(whole)*3/4]
+		text = strings.ToValidUTF8(whole, "") + end
+	}
 }
 
 // Put sets the value of key for all ranks of the job.
@@ -179,7 +198,7 @@ func (c *Client) note(ctx context.Context, text string, stall bool) error {
 	body, err := json.Marshal(struct {
 		Text  string `json:"text"`
 		Stall bool   `json:"stall,omitempty"`
-	}{text, stall})
+	}{clipped(text, maxNote), stall})
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -87,5 +88,20 @@ func TestBadAnswers(t *testing.T) {
 		check.That(t, a != nil && a.Rank == -1, "%s: abort is %v", name, a)
 		c.Close()
 		server.Close()
+	}
+}
+
+// What a rank reports may quote other ranks, such as the many addresses at which one cannot be
+// reached. The agent takes it all the same, or this rank would count as the one that failed.
+func TestReportsFit(t *testing.T) {
+	d := ringtest.NewJob(t, 2)
+	ctx := testContext(t)
+	c := client(t, d, 0)
+	for _, piece := range []string{"at 10.0.0.1:4711: connect: connection refused; ", "\x01", "\xff", "é", "<"} {
+		long := strings.Repeat(piece, 5000)
+		check.OK(t, c.Lost(ctx, 1, long), piece)
+		check.OK(t, c.Left(ctx, 1, long), piece)
+		check.OK(t, c.Note(ctx, long), piece)
+		check.OK(t, c.Stall(ctx, long), piece)
 	}
 }
