@@ -31,6 +31,7 @@ type Services struct {
 	ompi4  *os.File     // the library for Open MPI 4's ranks, or nil
 	pmix   *pmix.Server // server of PMIx, or nil
 	worlds *registry
+	asking chan struct{} // holds an element while the launcher is asked for a world
 	opts   Options
 	noted  atomic.Int32 // number of notes about refused spawns
 	// watches: ranks may load an MPI that is not served.
@@ -61,6 +62,7 @@ func Open(job wire.Job, o Options) (*Services, error) {
 		relay:   newRelay(o.Out, len(job.Ranks), job.Size),
 		tokens:  map[int]string{},
 		worlds:  newRegistry(job.Spawn),
+		asking:  make(chan struct{}, 1),
 		opts:    o,
 	}
 	ranks := map[string]kv.JobInfo{}

@@ -3,9 +3,11 @@ package services
 import (
 	"context"
 	"errors"
+	"io"
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/check"
@@ -114,4 +116,41 @@ func TestAnswersGoToTheRankThatAsked(t *testing.T) {
 	}
 	close(done)
 	<-second
+}
+
+// A host asks for one world at a time, whatever its ranks ask for: the launcher fails a host to
+// which it has to send too many.
+func TestHostsAskForOneWorldAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		out, w := io.Pipe()
+		s := &Services{
+			relay:  newRelay(wire.NewWriter(w), 1, 2),
+			mpi:    &mpi{others: map[int]bool{}},
+			worlds: registries()[0],
+			asking: make(chan struct{}, 1),
+			opts:   Options{MaySpawn: func(context.Context, wire.SpawnRequest) error { return nil }},
+		}
+		frames := wire.NewReader(out)
+		came := make(chan wire.SpawnRequest, 2)
+		go func() {
+			for range cap(came) {
+				came <- next[wire.SpawnRequest](t, frames, wire.TypeSpawn)
+			}
+		}()
+		refused := errors.New("no room")
+		var asks sync.WaitGroup
+		for range cap(came) {
+			asks.Go(func() {
+				_, err := s.ask(t.Context(), wire.SpawnRequest{By: 1})
+				check.Error(err).Is(t, refused)
+			})
+		}
+		for range cap(came) {
+			synctest.Wait()
+			must.Equal(t, len(came), 1, "requests at a time")
+			r := <-came
+			s.worlds.answer(wire.World{ID: r.ID, By: r.By}, spawned{Err: refused})
+		}
+		asks.Wait()
+	})
 }

@@ -94,7 +94,8 @@ func (s *Services) spawn(ctx context.Context, r wire.SpawnRequest) (*World, erro
 }
 
 // ask has the launcher place the ranks of a request, and returns when those of this host have been
-// started.
+// started. There is one request at a time: each comes back to this host, with all that a rank has
+// asked for, and the launcher fails a host for which 64 MiB wait.
 func (s *Services) ask(ctx context.Context, r wire.SpawnRequest) (*World, error) {
 	if s.job.Elastic != nil {
 		return nil, errors.New("an elastic job starts and ends its ranks itself")
@@ -104,6 +105,14 @@ func (s *Services) ask(ctx context.Context, r wire.SpawnRequest) (*World, error)
 	}
 	if err := s.opts.MaySpawn(ctx, r); err != nil {
 		return nil, err
+	}
+	select {
+	case s.asking <- struct{}{}:
+		defer func() { <-s.asking }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-s.relay.ended:
+		return nil, errEnded
 	}
 	id, answer := s.worlds.ask(r.By)
 	defer s.worlds.drop(id)
