@@ -120,6 +120,7 @@ type member struct {
 	out    *wire.Writer
 	fed    atomic.Bool // whether the launcher was asked for the file
 	starve time.Duration
+	saying sync.Mutex // held while a report is sent
 
 	mu    sync.Mutex
 	certs map[int]secure.Fingerprint // fingerprints of peers' certificates
@@ -230,7 +231,7 @@ func (m *member) follow(ctx context.Context, work *sync.WaitGroup, next func() (
 				return err
 			}
 			if m.blob.have() == m.blob.size {
-				m.say(wire.Passed{Have: m.blob.size, From: -1})
+				m.say(wire.Passed{From: -1})
 			}
 		case wire.TypeEnough:
 			if m.blob.have() < m.blob.size {
@@ -258,8 +259,14 @@ func dialled(peers []wire.Peer, own []netip.Addr) (all []wire.Peer) {
 	return all
 }
 
-// say sends a report. A failure shows when the next frame is read.
-func (m *member) say(p wire.Passed) { _ = m.out.SendMessage(wire.TypePassed, p) }
+// say sends a report of what is there by now, one after the other: the launcher fails a host that
+// has less than it said before. A failure shows when the next frame is read.
+func (m *member) say(p wire.Passed) {
+	m.saying.Lock()
+	defer m.saying.Unlock()
+	p.Have = m.blob.have()
+	_ = m.out.SendMessage(wire.TypePassed, p)
+}
 
 // learn remembers the certificates of peers.
 func (m *member) learn(peers []wire.Peer) {
@@ -294,7 +301,7 @@ func (m *member) report(ctx context.Context) {
 			m.mu.Lock()
 			from := m.from
 			m.mu.Unlock()
-			m.say(wire.Passed{Have: now, From: from})
+			m.say(wire.Passed{From: from})
 		}
 	}
 }
@@ -318,11 +325,11 @@ func (m *member) fetch(ctx context.Context, peers []wire.Peer) {
 			m.setFrom(-1)
 			m.blob.rewind()
 			m.fed.Store(true)
-			m.say(wire.Passed{Have: m.blob.have(), Feed: true, From: -1})
+			m.say(wire.Passed{Feed: true, From: -1})
 			return
 		}
 		m.setFrom(peer.Member)
-		m.say(wire.Passed{Have: m.blob.have(), From: peer.Member})
+		m.say(wire.Passed{From: peer.Member})
 		stop := context.AfterFunc(ctx, func() { conn.Close() })
 		err = fetch(conn, m.blob, m.starve)
 		stop()
@@ -343,14 +350,13 @@ func (m *member) fetch(ctx context.Context, peers []wire.Peer) {
 			if lied || errors.Is(err, errStarved) {
 				failures[peer.Member] = maxFailures
 			}
-			m.say(wire.Passed{Have: m.blob.have(), From: peer.Member,
-				Blamed: &wire.Blamed{Member: peer.Member, Why: why(err), Lied: lied}})
+			m.say(wire.Passed{From: peer.Member, Blamed: &wire.Blamed{Member: peer.Member, Why: why(err), Lied: lied}})
 		}
 	}
 	m.mu.Lock()
 	from := m.from
 	m.mu.Unlock()
-	m.say(wire.Passed{Have: m.blob.size, From: from})
+	m.say(wire.Passed{From: from})
 }
 
 func (m *member) setFrom(member int) {
