@@ -43,8 +43,12 @@ func Choose(word string, choices []string) string {
 // candidate that begins with word, of which a short word may lack one letter only, or "".
 func Similar(word string, candidates []string) string {
 	best := ""
-	bestDistance := mistypes(word) + 1
+	most := mistypes(word)
+	bestDistance := most + 1
 	for _, c := range candidates {
+		if max(len(word)-len(c), len(c)-len(word)) > most {
+			continue // one letter for each: a word of a file may be very long
+		}
 		d := editDistance(word, c)
 		if d < bestDistance || d == bestDistance && best != "" && strings.HasPrefix(c, word) {
 			best = c
