@@ -111,8 +111,8 @@ func plantedFaults() []plantedFault {
 		}), "bandwidth", "receives at"},
 		{"MTU black hole", false, scripts(
 			"nft add table inet hole; for way in input output; do nft add chain inet hole $way \"{ type filter hook "+
-				"$way priority -300; }\"; nft add rule inet hole $way ip saddr != 10.77.0.10 ip daddr != 10.77.0.10 "+
-				"meta length gt 1400 drop; done",
+				"$way priority -300; }\"; nft add rule inet hole $way iifname != lo oifname != lo "+
+				"ip saddr != 10.77.0.10 ip daddr != 10.77.0.10 meta length gt 1400 drop; done",
 			"nft delete table inet hole"), "mtu", "black hole"},
 		{"CPU quota of half", false, quotaOfHalf, "quota", "cores"},
 		{"CPU hog", false, hog, "busy", "sh (pid"},
