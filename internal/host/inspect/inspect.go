@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"runtime"
 	"slices"
@@ -22,6 +23,7 @@ import (
 
 	"github.com/gorun/gorun/internal/host/contain"
 	"github.com/gorun/gorun/internal/host/process"
+	"github.com/gorun/gorun/internal/sight/flight"
 	"github.com/gorun/gorun/internal/sight/ras"
 	"github.com/gorun/gorun/internal/sight/recorder"
 	"github.com/gorun/gorun/internal/sight/stacks"
@@ -29,6 +31,11 @@ import (
 
 // limit bounds the time for all ranks of a host.
 const limit = 4 * time.Second
+
+const (
+	grace = 500 * time.Millisecond // time for what is under way at the limit to notice it
+	turn  = 2 * time.Second        // time after which another one begins beside one that does not end
+)
 
 // Command is gorun's hidden command that runs Main.
 const Command = "__stacks"
@@ -55,68 +62,122 @@ func Main(ctx context.Context, args []string, out io.Writer) error {
 	}
 	unbind()
 	boundMemory(maxMemory)
+	ranks := make([]int, len(args))
+	pids := make([]int, len(args))
+	for i, arg := range args {
+		var err error
+		if ranks[i], pids[i], err = parseArg(arg); err != nil {
+			return err
+		}
+	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	host := newHost(contain.Descendants(os.Getppid()))
-	looks := make([]look, len(args))
-	pulses := make([]stacks.Pulse, len(args))
-	err := each(len(args), max(4, runtime.NumCPU()), func(i int) error {
-		rank, pid, err := parseArg(args[i])
-		if err == nil && pulse {
-			pulses[i] = host.pulse(rank, pid)
-		} else if err == nil {
-			looks[i] = host.look(ctx, rank, pid)
-		}
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	encode := json.NewEncoder(out)
+	width := max(4, runtime.NumCPU())
 	if pulse {
-		for _, p := range pulses {
-			err = cmp.Or(err, encode.Encode(p))
-		}
-		return err
+		return write(out, inTime(ctx, len(ranks), width, func(i int) stacks.Pulse {
+			return host.pulse(ranks[i], pids[i])
+		}))
 	}
-	answers := make(chan struct{})
-	go func() {
-		defer close(answers)
-		nccl(ctx, looks)
-	}()
-	silent := odd(looks)
-	_ = each(len(silent), runtime.NumCPU(), func(i int) error { silent[i].trace(ctx, true); return nil })
-	<-answers
-	for _, l := range looks {
-		l.close()
-		err = cmp.Or(err, encode.Encode(l.result()))
+	looks := inTime(ctx, len(ranks), width, func(i int) *look { return host.look(ctx, ranks[i], pids[i]) })
+	finish(ctx, looks)
+	reports := map[int]stacks.Rank{}
+	for i, rank := range ranks {
+		reports[i] = stacks.Rank{Rank: rank, Error: "its memory, or a file of its, does not answer"}
+		if l := looks[i]; l != nil {
+			reports[i] = l.result()
+		}
+	}
+	return write(out, reports)
+}
+
+// write writes reports as JSON.
+func write[T any](out io.Writer, reports map[int]T) (err error) {
+	encode := json.NewEncoder(out)
+	for _, i := range slices.Sorted(maps.Keys(reports)) {
+		err = cmp.Or(err, encode.Encode(reports[i]))
 	}
 	return err
 }
 
-// each calls do for the numbers below n, at most width at a time, and returns an error of one.
-func each(n, width int, do func(i int) error) error {
-	var mu sync.Mutex
-	var failed error
-	var wg sync.WaitGroup
-	room := make(chan struct{}, width)
-	for i := range n {
-		room <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-room }()
-			err := do(i)
-			mu.Lock()
-			defer mu.Unlock()
-			failed = cmp.Or(failed, err)
-		})
+// inTime calls do for the numbers below n, at most width at a time, and returns what came before
+// the end of ctx and grace. It leaves the others behind: a rank's memory, or a file that a tool
+// reads, may be on a file system that does not answer, and no signal ends that wait.
+func inTime[T any](ctx context.Context, n, width int, do func(i int) T) map[int]T {
+	type one struct {
+		i    int
+		done T
 	}
-	wg.Wait()
-	return failed
+	ended := make(chan one, n)
+	room := make(chan struct{}, width)
+	go func() {
+		for i := range n {
+			room <- struct{}{}
+			go func() {
+				leave := sync.OnceFunc(func() { <-room })
+				defer leave()
+				defer time.AfterFunc(turn, leave).Stop()
+				ended <- one{i, do(i)}
+			}()
+		}
+	}()
+	all := map[int]T{}
+	late := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(grace, func() { close(late) }) })
+	defer stop()
+	for len(all) < n {
+		select {
+		case e := <-ended:
+			all[e.i] = e.done
+		case <-late:
+			return all
+		}
+	}
+	return all
+}
+
+// finish adds to the looks what takes long: what NCCL and PyTorch tell, and the stacks by tools.
+func finish(ctx context.Context, looks map[int]*look) {
+	var all []*look
+	for _, i := range slices.Sorted(maps.Keys(looks)) {
+		all = append(all, looks[i])
+	}
+	told := make(chan map[int]gpuCalls, 1)
+	go func() { told <- inTime(ctx, len(all), len(all), func(i int) gpuCalls { return all[i].gpuCalls(ctx) }) }()
+	silent := odd(all)
+	copies := make([]subject, len(silent)) // a tool that does not end keeps its own
+	for i, s := range silent {
+		copies[i] = *s
+	}
+	traced := inTime(ctx, len(silent), runtime.NumCPU(), func(i int) stacks.Process {
+		copies[i].trace(ctx, true)
+		return copies[i].report
+	})
+	for i, s := range silent {
+		report, is := traced[i]
+		if !is {
+			report = s.report
+			report.Unknown = "a tool waits for its memory, or for a file of its, which does not answer"
+		}
+		s.report = report
+		s.busy = !is
+	}
+	answers := <-told
+	for i, l := range all {
+		if calls, is := answers[i]; is {
+			l.add(calls)
+			continue
+		}
+		l.report.NoFlight = "its file does not answer"
+		for _, s := range l.subjects {
+			s.busy = true
+		}
+	}
 }
 
 // odd returns the processes that have not told their stacks themselves: those first of which few do
 // the same, because debuggers take long and the time may end before all are read.
-func odd(looks []look) (silent []*subject) {
+func odd(looks []*look) (silent []*subject) {
 	alike := map[string]int{}
 	for _, l := range looks {
 		for _, s := range l.subjects {
@@ -235,43 +296,53 @@ type look struct {
 	flight   *recording // nil: it has none
 }
 
-// nccl adds the collectives on GPUs that PyTorch and NCCL report.
-func nccl(ctx context.Context, looks []look) {
-	var wg sync.WaitGroup
-	for i := range looks {
-		if looks[i].flight != nil {
-			wg.Go(func() { looks[i].readFlight(ctx) })
-		}
-		if looks[i].report.Rank == 0 { // an answer is about the whole job
-			wg.Go(func() { looks[i].readRAS(ctx) })
-		}
-	}
-	wg.Wait()
+// gpuCalls are the collectives on GPUs that PyTorch and NCCL report.
+type gpuCalls struct {
+	flight   *flight.Dump
+	noFlight string // reason why the flight recorder did not answer
+	ras      *ras.Status
 }
 
-func (l *look) readFlight(ctx context.Context) {
-	dump, err := l.flight.read(ctx)
-	if l.report.Flight = dump; err != nil {
-		l.report.NoFlight = err.Error()
+func (l *look) gpuCalls(ctx context.Context) (c gpuCalls) {
+	var work sync.WaitGroup
+	if l.flight != nil {
+		work.Go(func() {
+			dump, err := l.flight.read(ctx)
+			if c.flight = dump; err != nil {
+				c.noFlight = err.Error()
+			}
+		})
 	}
+	if l.report.Rank == 0 { // an answer is about the whole job
+		work.Go(func() { c.ras = l.readRAS(ctx) })
+	}
+	work.Wait()
+	return c
 }
 
-func (l *look) readRAS(ctx context.Context) {
+func (l *look) readRAS(ctx context.Context) *ras.Status {
 	for _, s := range l.subjects {
 		if addr, listens := s.rasAddr(); listens {
 			status, err := askRAS(ctx, addr, l.subjects)
-			if l.report.RAS = status; err != nil && !errors.Is(err, errElsewhere) {
-				l.report.RAS = &ras.Status{Lines: []string{err.Error()}}
+			if err != nil && !errors.Is(err, errElsewhere) {
+				return &ras.Status{Lines: []string{err.Error()}}
 			}
-			return
+			return status
 		}
 	}
+	return nil
+}
+
+func (l *look) add(c gpuCalls) {
+	l.report.Flight = c.flight
+	l.report.RAS = c.ras
+	l.report.NoFlight = cmp.Or(l.report.NoFlight, c.noFlight)
 }
 
 // look returns what the rank with the process pid does, as far as /proc and its processes
 // themselves tell.
-func (h *host) look(ctx context.Context, rank, pid int) look {
-	l := look{report: stacks.Rank{Rank: rank}}
+func (h *host) look(ctx context.Context, rank, pid int) *look {
+	l := &look{report: stacks.Rank{Rank: rank}}
 	own, err := contain.ReadProcess(pid)
 	if err != nil {
 		l.report.Error = "it has ended"
@@ -302,15 +373,12 @@ func (h *host) look(ctx context.Context, rank, pid int) look {
 	return l
 }
 
-func (l *look) close() {
-	for _, s := range l.subjects {
-		s.close()
-	}
-}
-
 func (l *look) result() stacks.Rank {
 	for _, s := range l.subjects {
 		l.report.Processes = append(l.report.Processes, s.report)
+		if !s.busy {
+			s.close()
+		}
 	}
 	l.report.Trim()
 	return l.report
@@ -324,6 +392,7 @@ type subject struct {
 	report      stacks.Process
 	record      *recorder.Reader // nil: it has none
 	lines       *sources
+	busy        bool // whether somebody may still read its files
 }
 
 // newSubject opens a process. Of one of another user the report is what the process table has: its

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -406,4 +407,27 @@ func TestSilentFileSystemsOfAnotherUserAreNotAwaited(t *testing.T) {
 			filepath.Dir(runtime), command.Binary("gorun")}, strings.Fields(words)...)...).CombinedOutput()
 		check.OK(t, err, words, string(out))
 	}
+}
+
+// A rank whose memory is a file of a process that answers no read hides the stacks of no other
+// rank, and the job ends in order.
+func TestMemoryThatDoesNotAnswerHidesNoOtherRank(t *testing.T) {
+	c := lab.MustNamespacesAs(t, victim, lab.Specs(1)...)
+	s := newCommons(t, c.Dir)
+	s.as(attacker, `mkdir theirs/data && head -c 8192 /dev/zero >theirs/data/file`)
+	mount := filepath.Join(c.Dir, "open/mirage")
+	mirage(t, c, filepath.Join(c.Dir, "theirs/data"), mount, "mute")
+	r := command.Start(t, c, "--name", "job", "-np", "2", "-H", "f1:2", "--wdir", "/", "-x", "MIRAGE="+mount, "sh",
+		"-c", `[ $GORUN_RANK = 1 ] || exec /usr/bin/python3 -uc "$1"; exec sleep 1000`, "sh",
+		"import mmap, os, time\nfile = os.open(os.environ['MIRAGE'] + '/file', os.O_RDONLY)\n"+
+			"memory = mmap.mmap(file, 4096, prot=mmap.PROT_READ, flags=mmap.MAP_PRIVATE)\n"+
+			"print('ready')\ntime.sleep(1000)")
+	must.Until(t, "the rank", func() bool { return strings.Contains(r.Out.String(), "ready") })
+	said := command.Start(t, c, "stacks", "--full", "job")
+	said.Wait()
+	for _, want := range []string{"its memory, or a file of its, does not answer", "sleep 1000"} {
+		check.That(t, strings.Contains(said.Out.String(), want), "gorun stacks says\n%s%s", &said.Out, &said.Err)
+	}
+	must.OK(t, r.Cmd.Process.Signal(syscall.SIGINT))
+	check.Equal(t, r.Wait(), 130)
 }

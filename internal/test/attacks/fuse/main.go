@@ -1,8 +1,8 @@
 // Fuse mounts a file system in user space, as fusermount does for any user who asks: it shows the
 // file SOURCE, or the files below it, at MOUNT as those of the user OWNER, in directories and files
 // that nobody else can write. It serves as the user USER, who is the attacker, and calls the file
-// system NAME; one that is called silent answers nothing. It prints "ready" when it is mounted, and
-// ends when it is unmounted. It must start as root.
+// system NAME; one that is called silent answers nothing, and one called mute no read. It prints
+// "ready" when it is mounted, and ends when it is unmounted. It must start as root.
 package main
 
 import (
@@ -60,6 +60,7 @@ func run(args []string) error {
 		owner:  uint32(owner),
 		paths:  []string{source},
 		silent: args[4] == "silent",
+		mute:   args[4] == "mute",
 	}
 	return s.serve()
 }

@@ -46,6 +46,7 @@ type server struct {
 	owner  uint32
 	paths  []string
 	silent bool // nothing is answered but the kernel's greeting
+	mute   bool // no read is answered
 }
 
 // serve answers until the file system is unmounted.
@@ -70,7 +71,7 @@ func (s *server) serve() error {
 		case opForget, opBatchForget, opInterrupt:
 			continue // they have no answer
 		}
-		if s.silent && op != opInit {
+		if s.silent && op != opInit || s.mute && op == opRead {
 			continue
 		}
 		body, failed := s.answer(op, node, request[inHeader:n])
