@@ -119,6 +119,10 @@ func stat(path string, judged func(at string, info fs.FileInfo) error) (fs.FileI
 // user's file system (FUSE) shows there, and does not ask that, which may never answer.
 func Lstat(path string) (fs.FileInfo, error) { return inspect(path, os.Geteuid()) }
 
+// Stat returns what is at a path, as os.Stat does. It returns an *Error where another user's file
+// system (FUSE) would have to be asked, which may never answer.
+func Stat(path string) (fs.FileInfo, error) { return stat(path, anybodys) }
+
 // Program returns the path of an executable file of that name in the absolute folders of a PATH. It
 // passes over those that others could have changed, and folders of which their file systems (FUSE)
 // would have to be asked. It returns the first such *Error if no other file is there, or else an
@@ -130,7 +134,7 @@ func Program(name, path string) (string, error) {
 			continue
 		}
 		file := filepath.Join(dir, name)
-		info, err := stat(file, anybodys)
+		info, err := Stat(file)
 		if err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
 			if err = Check(file); err == nil {
 				return file, nil
@@ -151,7 +155,7 @@ func anybodys(string, fs.FileInfo) error { return nil }
 func CheckOptional(path string) error {
 	err := Check(path)
 	if _, unsafe := errors.AsType[*Error](err); unsafe {
-		if _, missing := stat(path, anybodys); errors.Is(missing, fs.ErrNotExist) {
+		if _, missing := Stat(path); errors.Is(missing, fs.ErrNotExist) {
 			return missing
 		}
 	}

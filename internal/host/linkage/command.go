@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -138,7 +137,7 @@ func (s *search) resolve(word string) string {
 }
 
 func executable(path string) string {
-	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
+	if info, err := trust.Stat(path); err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
 		return ""
 	}
 	return path
@@ -147,6 +146,9 @@ func executable(path string) string {
 // script returns the beginning of a shell's script without comments, or "". A shell runs also a
 // file whose first line does not name one.
 func script(path string, byShell bool) string {
+	if _, err := trust.Stat(path); err != nil { // an argument may be data of another user's
+		return ""
+	}
 	f, err := trust.OpenRegular(path)
 	if err != nil {
 		return ""

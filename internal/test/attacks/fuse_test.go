@@ -409,8 +409,8 @@ func TestSilentFileSystemsOfAnotherUserAreNotAwaited(t *testing.T) {
 	}
 }
 
-// A rank whose memory is a file of a process that answers no read hides the stacks of no other
-// rank, and the job ends in order.
+// A file of a process that answers no read holds up no start of a job that names it as data. In the
+// memory of a rank it hides the stacks of no other rank, and the job ends in order.
 func TestMemoryThatDoesNotAnswerHidesNoOtherRank(t *testing.T) {
 	c := lab.MustNamespacesAs(t, victim, lab.Specs(1)...)
 	s := newCommons(t, c.Dir)
@@ -421,7 +421,7 @@ func TestMemoryThatDoesNotAnswerHidesNoOtherRank(t *testing.T) {
 		"-c", `[ $GORUN_RANK = 1 ] || exec /usr/bin/python3 -uc "$1"; exec sleep 1000`, "sh",
 		"import mmap, os, time\nfile = os.open(os.environ['MIRAGE'] + '/file', os.O_RDONLY)\n"+
 			"memory = mmap.mmap(file, 4096, prot=mmap.PROT_READ, flags=mmap.MAP_PRIVATE)\n"+
-			"print('ready')\ntime.sleep(1000)")
+			"print('ready')\ntime.sleep(1000)", mount+"/file") // gorun looks for a program of MPI in arguments
 	must.Until(t, "the rank", func() bool { return strings.Contains(r.Out.String(), "ready") })
 	said := command.Start(t, c, "stacks", "--full", "job")
 	said.Wait()
