@@ -130,15 +130,19 @@ func (j *judge) host(name string, h Host) {
 	}
 }
 
-// unexamined names the hosts of which nothing is known.
-func (j *judge) unexamined() {
-	var names []string
+// those returns the names of the hosts that something holds for.
+func (j *judge) those(holds func(Host) bool) (names []string) {
 	for _, name := range j.Names {
-		if j.Hosts[name].Unexamined {
+		if holds(j.Hosts[name]) {
 			names = append(names, name)
 		}
 	}
-	if len(names) > 0 {
+	return names
+}
+
+// unexamined names the hosts of which nothing is known.
+func (j *judge) unexamined() {
+	if names := j.those(func(h Host) bool { return h.Unexamined }); len(names) > 0 {
 		j.is("", Warning, "not examined", "examine them again, without the bad hosts",
 			"nothing is known of %s: other hosts failed, one after the other, while they were examined",
 			prose.List(names))

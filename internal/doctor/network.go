@@ -114,13 +114,7 @@ const (
 
 // network finds hosts, and else links, that are slower than the others.
 func (j *judge) network() {
-	var alone []string
-	for _, name := range j.Names {
-		if j.Hosts[name].Alone {
-			alone = append(alone, name)
-		}
-	}
-	if len(alone) > 0 {
+	if alone := j.those(func(h Host) bool { return h.Alone }); len(alone) > 0 {
 		j.is("", Warning, "network", "examine them again, or fewer hosts at once",
 			"nothing is known of the network of %s: others did not come to meet them in time", prose.List(alone))
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -201,7 +200,6 @@ func TestHostileHostIsTheBadOne(t *testing.T) {
 // Hosts that fail one after the other leave nothing to say of those that were never measured.
 func TestFailuresOneAfterTheOtherBlameNoOther(t *testing.T) {
 	serve := map[int]func(*fake.Agent) error{}
-	var jobs atomic.Int64
 	for i := range 5 {
 		serve[i] = func(a *fake.Agent) error {
 			f, err := a.Expect(wire.TypeJob)
@@ -210,15 +208,13 @@ func TestFailuresOneAfterTheOtherBlameNoOther(t *testing.T) {
 			}
 			must.OK(t, f.Decode(&a.Job))
 			if a.Job.Size == 6-i {
-				jobs.Add(1)
 				return a.Out.SendMessage(wire.TypeRefuse, wire.Refuse{Code: 125, What: "no"})
 			}
 			must.OK(t, a.Out.SendMessage(wire.TypeReady, wire.Ready{}))
 			return a.UntilEOF()
 		}
 	}
-	r, took := examination(t, 6, serve)
-	t.Log(jobs.Load(), took, r.Bad)
+	r, _ := examination(t, 6, serve)
 	checkVerdict(t, r, "h0", "h1", "h2", "h3", "h4")
 }
 
