@@ -114,23 +114,24 @@ func (r *reports) add(data []byte) error {
 	return nil
 }
 
+// most is how many values the line may have: more for what NCCL tells rank 0.
+func (r *reports) most() int {
+	var nccl struct {
+		RAS json.RawMessage `json:"nccl_ras"`
+	}
+	if !r.awaited[0] || untrusted.Unmarshal(r.line, maxReport+maxRAS, &nccl) != nil {
+		return maxReport
+	}
+	return maxReport + untrusted.Values(nccl.RAS)
+}
+
 // end reads a line that has come.
 func (r *reports) end() error {
 	if len(r.line) == 0 {
 		return nil
 	}
-	var nccl struct {
-		RAS json.RawMessage `json:"nccl_ras"`
-	}
 	var told, kept stacks.Rank
-	err := untrusted.Unmarshal(r.line, maxReport+maxRAS, &nccl)
-	if err == nil {
-		most := maxReport
-		if r.awaited[0] {
-			most += untrusted.Values(nccl.RAS)
-		}
-		err = untrusted.Unmarshal(r.line, most, &told)
-	}
+	err := untrusted.Unmarshal(r.line, r.most(), &told)
 	r.line = r.line[:0]
 	if err == nil && !r.awaited[told.Rank] {
 		err = fmt.Errorf("it reported rank %d, which was not requested or was reported before", told.Rank)
