@@ -162,18 +162,23 @@ func TestHelperTakesNoBrokenMessage(t *testing.T) {
 	}
 }
 
-// A rank may send NULL in place of a text or of bytes.
-func TestHelperTakesRanksTextsThatAreNone(t *testing.T) {
-	program := builtHelper(t)
-	client := builtClient(t)
-	s := startSanitized(t, program)
+// startRankOfTwo starts a helper and a client, which is one of two ranks on different hosts.
+func startRankOfTwo(t *testing.T, what string) (*sanitized, *exec.Cmd) {
+	t.Helper()
+	s := startSanitized(t, builtHelper(t))
 	layout := layoutOf(t, 2)
 	layout.Hosts = []string{"a", "b"}
 	layout.HostOf[1] = 1
-	rank := exec.CommandContext(t.Context(), client, "nothing")
+	rank := exec.CommandContext(t.Context(), builtClient(t), what)
 	rank.Env = append(os.Environ(), s.begin(layout)...)
 	rank.Stderr = os.Stderr
 	must.OK(t, rank.Start())
+	return s, rank
+}
+
+// A rank may send NULL in place of a text or of bytes.
+func TestHelperTakesRanksTextsThatAreNone(t *testing.T) {
+	s, rank := startRankOfTwo(t, "nothing")
 	asked := map[kind]int{}
 	for asked[left] == 0 {
 		m, err := receive(s)
@@ -197,14 +202,7 @@ func TestHelperTakesRanksTextsThatAreNone(t *testing.T) {
 // libpmix asks for the data of a rank of this host, too, after another process of that rank has
 // ended. It frees the request when the rank commits: a later answer would be about freed memory.
 func TestHelperAsksNobodyForRanksHere(t *testing.T) {
-	s := startSanitized(t, builtHelper(t))
-	layout := layoutOf(t, 2)
-	layout.Hosts = []string{"a", "b"}
-	layout.HostOf[1] = 1
-	rank := exec.CommandContext(t.Context(), builtClient(t), "twice")
-	rank.Env = append(os.Environ(), s.begin(layout)...)
-	rank.Stderr = os.Stderr
-	must.OK(t, rank.Start())
+	s, rank := startRankOfTwo(t, "twice")
 	asked := map[kind]int{}
 	for asked[left] == 0 {
 		m, err := receive(s)
