@@ -459,7 +459,7 @@ func deviation(script []byte) func([]byte) [][]byte {
 // nor the end of the connection.
 func TestServerThatLeavesAChangeOfKeysOpen(t *testing.T) {
 	h := newHostile(t, time.Minute)
-	h.settings.rekey = 64 << 10 // what comes with ChaCha20 after a GiB
+	h.settings.rekey = 64 << 10 // ChaCha20 changes keys after 1 GiB
 	ours, theirs := connPair(t)
 	r := &rawServer{conn: theirs, key: h.key, at: map[string]func(){}}
 	r.at["exec"] = func() {
@@ -499,7 +499,7 @@ func TestServerThatLeavesAChangeOfKeysOpen(t *testing.T) {
 func TestJumpHostThatLeavesAChangeOfKeysOpen(t *testing.T) {
 	jump := func(t *testing.T) *wire {
 		h := newHostile(t, time.Minute)
-		h.settings.rekey = 64 << 10 // what comes with ChaCha20 after a GiB
+		h.settings.rekey = 64 << 10 // ChaCha20 changes keys after 1 GiB
 		ours, theirs := connPair(t)
 		r := &rawServer{conn: theirs, key: h.key, at: map[string]func(){}}
 		channel := word(0) // the client's first one

@@ -7,8 +7,8 @@ import (
 	"github.com/gorun/gorun/internal/test/check"
 )
 
-// What a host says of its address makes the report of another about their link no longer: the whole
-// report of a host has a bound, beyond which it would seem to hang.
+// The address that a host claims does not lengthen another host's report on their link. A report
+// has a bound, and a host whose report is longer would seem to hang.
 func TestErrorsOfLinksAreShort(t *testing.T) {
 	p := &party{cards: []card{{Addr: "1.2.3." + strings.Repeat("\x7f", 60<<10) + ":80"}}}
 	_, err := p.address(0)

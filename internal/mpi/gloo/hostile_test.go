@@ -52,7 +52,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// What another host says of each of its ranks, and of others', is kept only if it may be addresses.
+// A value that another host publishes for a rank is kept only if it is no longer than addresses.
 func TestLongAddressesAreNotKept(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	store := fake.NewStore(2)

@@ -91,8 +91,8 @@ func TestBadAnswers(t *testing.T) {
 	}
 }
 
-// What a rank reports may quote other ranks, such as the many addresses at which one cannot be
-// reached. The agent takes it all the same, or this rank would count as the one that failed.
+// A rank's report of a loss may quote other ranks, such as the many addresses at which one cannot
+// be reached. The agent takes such a report, or this rank would count as the one that failed.
 func TestReportsFit(t *testing.T) {
 	d := ringtest.NewJob(t, 2)
 	ctx := testContext(t)
