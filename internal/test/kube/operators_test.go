@@ -374,7 +374,8 @@ func (w *world) workerEvicted(t *testing.T) {
 	}
 }
 
-// A host's pod that kubelet evicts ends the job. gorun says which it was, and then why.
+// A host's pod that kubelet evicts ends the job. gorun says which it was and why: at once if the API
+// server knows it by then, or on a line of its own later.
 func (w *world) storage(t *testing.T) {
 	for _, name := range []string{"worker-0", "worker-1"} {
 		w.apply(t, strings.ReplaceAll(limitedPod, "{name}", name))
@@ -384,7 +385,7 @@ func (w *world) storage(t *testing.T) {
 		"kubexec", "--wdir", "/", "sh", "-c", "[ $RANK = 0 ] || head -c 100M /dev/zero >/tmp/filled; sleep 600")
 	out, _ := cmd.CombinedOutput()
 	lost := regexp.MustCompile(`host worker-1: .*\(pod worker-1 on node node[12]`)
-	why := regexp.MustCompile(`gorun: pod worker-1 on node node[12]: Failed: Evicted: .*storage`)
+	why := regexp.MustCompile(`pod worker-1 on node node[12]: Failed: Evicted: .*storage`)
 	if cmd.ProcessState.ExitCode() != 125 || !lost.Match(out) || !why.Match(out) {
 		t.Errorf("exit code %d:\n%s", cmd.ProcessState.ExitCode(), out)
 	}

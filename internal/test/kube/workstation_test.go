@@ -69,7 +69,7 @@ func (w *world) workstation(t *testing.T) *workstation {
 type job struct {
 	cmd  *exec.Cmd
 	log  string // file of its output
-	seen int    // how much of the output the epochs so far have made
+	seen int    // how much of the output came before the end of the last epoch that was seen
 }
 
 // begin starts a command line as a user types it in a shell of the driver's pod.
@@ -150,16 +150,17 @@ func (s *workstation) trainElastic(t *testing.T) {
 }
 
 // size waits until all of a number of ranks have begun an epoch of their size, after the epoch of
-// the call before.
+// the call before. A later epoch may have begun by then: its lines stay for the next call.
 func (s *workstation) size(t *testing.T, j *job, ranks int) {
 	t.Helper()
+	begun := regexp.MustCompile(fmt.Sprintf(`rank \d+ of %d local`, ranks))
 	s.await(t, fmt.Sprintf("the epoch of %d ranks", ranks), func() bool {
-		log := j.said()
-		begun := strings.Count(log[j.seen:], fmt.Sprintf(" of %d local", ranks)) == ranks
-		if begun {
-			j.seen = len(log)
+		lines := begun.FindAllStringIndex(j.said()[j.seen:], ranks)
+		if len(lines) < ranks {
+			return false
 		}
-		return begun
+		j.seen += lines[ranks-1][1]
+		return true
 	})
 }
 
