@@ -14,8 +14,10 @@ import (
 	"github.com/gorun/gorun/internal/net/wire"
 )
 
-// maxErrands bounds the errands of a host at a time.
-const maxErrands = 64
+const (
+	maxErrands = 64      // of a host at a time
+	maxError   = 8 << 10 // bytes of the text of an error, each up to six in JSON, of which a tell has 64 KiB
+)
 
 // Process is a process to start.
 type Process struct {
@@ -166,10 +168,11 @@ func (e *errand) run() {
 		err = fmt.Errorf("unknown errand %q", e.ask.Kind)
 	}
 	if err != nil {
-		end.Error = err.Error()
+		text := err.Error()
+		end.Error = text[:min(len(text), maxError)]
 		if refused := new(wire.Refuse); errors.As(err, &refused) {
 			end.Code = refused.Code
-			end.Hint = refused.Remedy
+			end.Hint = refused.Remedy[:min(len(refused.Remedy), maxError)]
 		}
 	}
 	e.drop()

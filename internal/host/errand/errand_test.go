@@ -189,6 +189,14 @@ func TestErrands(t *testing.T) {
 	}
 }
 
+// However long the text of an error is, the errand tells its end.
+func TestLongErrorIsTold(t *testing.T) {
+	h := newHost(t)
+	h.ask(wire.Ask{ID: 1, Kind: wire.AskExec, Argv: wire.Texts{strings.Repeat("\x01", wire.MaxTell)}})
+	_, _, end := h.result()
+	check.That(t, len(end.Error) == maxError, "%d bytes: %.100q", len(end.Error), end.Error)
+}
+
 // A command that nobody waits for gets SIGHUP, and SIGKILL if it ignores that.
 func TestDroppedCommandEnds(t *testing.T) {
 	h := newHost(t)
