@@ -85,10 +85,24 @@ func Main(ctx context.Context, args []string, out io.Writer) error {
 	for i, rank := range ranks {
 		reports[i] = stacks.Rank{Rank: rank, Error: "its memory, or a file of its, does not answer"}
 		if l := looks[i]; l != nil {
-			reports[i] = l.result()
+			reports[i] = bounded(l.result(), len(ranks))
 		}
 	}
 	return write(out, reports)
+}
+
+// bounded returns a report of one of so many ranks, or an error in the place of one that is longer
+// than its share: gorun would refuse those of the other ranks with it.
+func bounded(report stacks.Rank, ranks int) stacks.Rank {
+	share := stacks.MaxReport
+	if report.Rank != 0 { // NCCL tells rank 0 of all ranks
+		share = min(share, (stacks.MaxReports-stacks.MaxReport)/ranks)
+	}
+	text, err := json.Marshal(report)
+	if err != nil || len(text) >= share {
+		return stacks.Rank{Rank: report.Rank, Error: fmt.Sprintf("a report of more than %d bytes", share)}
+	}
+	return report
 }
 
 // write writes reports as JSON.

@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"bufio"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -84,6 +85,28 @@ func TestLinesOfAProgram(t *testing.T) {
 		text = fmt.Sprint(show(threads), err)
 	}
 	check.That(t, strings.Contains(text, "/p.c:5)") && strings.Contains(text, "/p.c:11)"), "%v", text)
+}
+
+// A rank whose report is long has none, and those of the host's other ranks are read.
+func TestLongReportsHideNoOtherRank(t *testing.T) {
+	const ranks = 1024
+	frames := make([]stacks.Frame, stacks.MaxFrames)
+	for i := range frames {
+		frames[i].Func = strings.Repeat("\x01", stacks.MaxText)
+	}
+	for _, n := range []int{1, stacks.MaxProcesses} {
+		report := stacks.Rank{Rank: 7}
+		for range n {
+			report.Processes = append(report.Processes, stacks.Process{Threads: []stacks.Thread{{Frames: frames}}})
+		}
+		kept := bounded(report, 1)
+		check.Equal(t, len(kept.Processes), n)
+		kept = bounded(report, ranks)
+		text, err := json.Marshal(kept)
+		check.OK(t, err)
+		check.That(t, ranks*len(text) < stacks.MaxReports, "%d bytes each", len(text))
+		check.That(t, kept.Rank == 7 && strings.HasPrefix(kept.Error, "a report of more than"), "%.100q", kept.Error)
+	}
 }
 
 // A tool in PATH that another user can change is passed over.

@@ -61,6 +61,12 @@ const (
 	MaxText      = 300     // bytes of a name
 )
 
+// Bounds on reports as JSON, in bytes.
+const (
+	MaxReport  = 32 << 20  // of one rank
+	MaxReports = 256 << 20 // of all ranks of a host
+)
+
 // Trim cuts r to the bounds.
 func (r *Rank) Trim() {
 	r.Processes = r.Processes[:min(len(r.Processes), MaxProcesses)]

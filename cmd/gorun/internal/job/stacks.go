@@ -21,9 +21,7 @@ import (
 
 const (
 	stacksLimit = 8 * time.Second // time limit of a host's answer
-	maxStacks   = 256 << 20       // bytes of a host's answer
-	maxLine     = 32 << 20        // bytes of the report about one rank
-	maxReport   = 1 << 18         // values of that, but for NCCL's
+	maxReport   = 1 << 18         // values of the report about one rank, but for NCCL's
 	maxRAS      = 1 << 21         // values of what NCCL tells rank 0 of tens of thousands of ranks
 )
 
@@ -94,14 +92,14 @@ func newReports(host string, ranks []int) *reports {
 
 // add reads the next bytes.
 func (r *reports) add(data []byte) error {
-	if r.came += len(data); r.came > maxStacks {
-		return fmt.Errorf("%s: an answer of more than %d bytes", r.host, maxStacks)
+	if r.came += len(data); r.came > stacks.MaxReports {
+		return fmt.Errorf("%s: an answer of more than %d bytes", r.host, stacks.MaxReports)
 	}
 	for len(data) > 0 {
 		piece, rest, whole := bytes.Cut(data, []byte("\n"))
 		data = rest
-		if len(r.line)+len(piece) > maxLine {
-			return fmt.Errorf("%s: a report of more than %d bytes", r.host, maxLine)
+		if len(r.line)+len(piece) > stacks.MaxReport {
+			return fmt.Errorf("%s: a report of more than %d bytes", r.host, stacks.MaxReport)
 		}
 		r.line = append(r.line, piece...)
 		if !whole {

@@ -43,7 +43,7 @@ func TestReportsTakeLittleMemory(t *testing.T) {
 	}
 	check.Equal(t, len(r.all), len(ranks))
 	check.That(t, most-least < 2<<20, "%d MiB are kept", (most-least)>>20)
-	r.came = maxStacks
+	r.came = stacks.MaxReports
 	check.Error(r.add([]byte("x"))).Says(t, "an answer of more than")
 	many := strings.Repeat("{},", maxReport) + "{}"
 	_, err := readReports(`{"rank":0,"nccl_ras":{"communicators":[{"ranks":[`+many+"]}]}}", 0)
@@ -61,7 +61,7 @@ func TestReportsOfAHostAreBounded(t *testing.T) {
 		"a rank twice":   {own + own, "reported rank 3, which was not requested or was reported before"},
 		"no report":      {"[]", "read what the host says"},
 		"many values":    {`{"rank":3,"processes":[` + strings.Repeat("{},", maxReport/2) + "{}]}", "values"},
-		"a long report":  {own + strings.Repeat("x", maxLine+1), "a report of more than"},
+		"a long report":  {own + strings.Repeat("x", stacks.MaxReport+1), "a report of more than"},
 	} {
 		_, err := readReports(tc.out, 3)
 		check.That(t, err != nil && strings.Contains(err.Error(), tc.want), "%s: %v", name, err)
