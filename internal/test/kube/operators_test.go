@@ -374,8 +374,8 @@ func (w *world) workerEvicted(t *testing.T) {
 	}
 }
 
-// A host's pod that kubelet evicts ends the job. gorun says which it was and why: at once if the API
-// server knows it by then, or on a line of its own later.
+// A host's pod that kubelet evicts ends the job. gorun says which it was and why: at once if the
+// API server knows it by then, or on a line of its own later.
 func (w *world) storage(t *testing.T) {
 	for _, name := range []string{"worker-0", "worker-1"} {
 		w.apply(t, strings.ReplaceAll(limitedPod, "{name}", name))
