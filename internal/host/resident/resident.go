@@ -150,6 +150,7 @@ func serve(stream io.ReadWriteCloser, starts *stock, preload Preloader) {
 	input.Go(func() {
 		_ = frames.Input(stream, a.stdin) // ends with the stream
 		a.stdin.Close()
+		stream.Close() // or output that the other end takes no more of would wait for ever
 	})
 	_ = to.SendJSON(frames.Last, a.wait())
 	stream.Close()

@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/xtaci/smux"
+
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
@@ -201,6 +203,38 @@ func TestConnectionThatTakesNothingEnds(t *testing.T) {
 		check.That(t, !c.Alive(), "the connection is open")
 	case <-time.After(20 * time.Second):
 		t.Fatal("a stream that is closed waits for the host")
+	}
+}
+
+// An agent whose client goes before it has taken all output leaves nothing behind: the end of a
+// stream ends no write that waits for the other end.
+func TestAgentWhoseOutputNobodyTakesEnds(t *testing.T) {
+	near, far := net.Pipe()
+	c := must.Get(NewClient(near))(t)
+	defer c.Close()
+	mux := must.Get(smux.Server(far, Config()))(t)
+	defer mux.Close()
+	starts := newStock(t.Context(), []string{"/bin/sh", "-c", "yes & cat >/dev/null; kill $!"}, false)
+	defer starts.close()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	input, _ := io.Pipe() // which goes on
+	taken, output := io.Pipe()
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		serve(must.Get(mux.AcceptStream())(t), starts, nil)
+	}()
+	ran := make(chan error)
+	go func() { ran <- c.Run(ctx, "n", input, output, io.Discard) }()
+	must.Get(io.ReadFull(taken, make([]byte, 1<<20)))(t)
+	time.Sleep(100 * time.Millisecond) // until smux waits for room
+	cancel(errAbandoned)
+	check.Error(<-ran).Is(t, errAbandoned)
+	taken.Close()
+	select {
+	case <-served:
+	case <-time.After(20 * time.Second):
+		t.Fatal("an agent that has ended waits for its client to take its output")
 	}
 }
 
