@@ -211,6 +211,14 @@ func TestTwoFilesOfOneNameAreRefused(t *testing.T) {
 }
 
 // A copy that broke goes on where it ended, and the file has its name only when it is whole.
+// A host reports deep folders itself, in words for the user.
+func TestDeepFoldersAreRefused(t *testing.T) {
+	w := newWorld(t)
+	w.put("a", "a", 0o644)
+	f := finder{at: map[string]string{}, names: workdir.MaxNames}
+	check.Error(f.match(w.home, "a")).Says(t, "names", "bring fewer folders")
+}
+
 func TestBrokenCopyGoesOn(t *testing.T) {
 	w := newWorld(t)
 	text := strings.Repeat("0123456789abcdef", 200_000) // 13 chunks
@@ -375,6 +383,13 @@ func TestHostileHost(t *testing.T) {
 	asks.Ask = true
 	short := sum("a", "text")
 	short.Sums = nil
+	var deep []workdir.Entry
+	for depth := range 2048 {
+		deep = append(deep, folder(strings.Repeat("a/", depth)+"a"))
+	}
+	for i := range 1500 {
+		deep = append(deep, symlink(fmt.Sprint(strings.Repeat("a/", 2000), i), "a"))
+	}
 	var many []workdir.Entry
 	manyOffers := hostile{}
 	ask := wire.Fetch{From: []wire.FetchFrom{{Patterns: wire.Texts{"*"}}}}
@@ -430,11 +445,12 @@ func TestHostileHost(t *testing.T) {
 			"dir: f1 announces 1152921504606846976 bytes: no space left on device: the file system at "},
 		"more than can be counted": {hostile{listed(file("a", 1<<62), file("b", 1<<62), file("c", 1<<62))},
 			"dir: f1 announces 9223372036854775807 bytes: no space left on device: "},
-		"a name of a megabyte": {hostile{listed(file(long, 4))}, "a path of 1048576 bytes"},
-		"a link of a megabyte": {hostile{listed(symlink("a", long))}, "a path of 1048576 bytes"},
-		"a kind of a megabyte": {hostile{listed(entry("a", workdir.Kind(long), 4, ""))}, "unknown kind"},
-		"another long name":    {hostile{listed(file("a", 4)), offered(sum(long, "text"))}, "was due"},
-		"what it should":       {hostile{listed(file("a", 4)), offered(a), piece("te"), piece("xt")}, ""},
+		"a minute of opening folders": {hostile{listed(deep...)}, "names"},
+		"a name of a megabyte":        {hostile{listed(file(long, 4))}, "a path of 1048576 bytes"},
+		"a link of a megabyte":        {hostile{listed(symlink("a", long))}, "a path of 1048576 bytes"},
+		"a kind of a megabyte":        {hostile{listed(entry("a", workdir.Kind(long), 4, ""))}, "unknown kind"},
+		"another long name":           {hostile{listed(file("a", 4)), offered(sum(long, "text"))}, "was due"},
+		"what it should":              {hostile{listed(file("a", 4)), offered(a), piece("te"), piece("xt")}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)

@@ -22,6 +22,7 @@ type finder struct {
 	List
 	places []place           // where the entries are on this host
 	at     map[string]string // path on this host, by the path of an entry
+	names  int               // names in the paths of the entries
 	left   int               // files that are left out
 }
 
@@ -279,6 +280,10 @@ func (f *finder) add(dir, rel string, info item) error {
 	}
 	if len(f.Entries) == maxEntries {
 		return tooMany()
+	}
+	if f.names += e.Names(); f.names > workdir.MaxNames {
+		return fmt.Errorf("the paths of what matches have more than %d names: bring fewer folders at a time",
+			workdir.MaxNames)
 	}
 	f.at[rel] = at
 	f.Entries = append(f.Entries, e)

@@ -320,19 +320,25 @@ func (r *receiving) complete(made []workdir.Entry) error {
 	return nil
 }
 
-func (r *receiving) link(name, target string) error {
-	if old, err := r.to.Readlink(name); err == nil && old == target {
-		return nil
-	}
-	if info, err := r.to.Lstat(name); err == nil && info.IsDir() {
-		return errors.New("it is a folder here")
-	}
-	temp := path.Join(path.Dir(name), ".gorun-link-"+rand.Text()) // a name that no file of the user's has
-	if err := r.to.Symlink(target, temp); err != nil {
+func (r *receiving) link(at, target string) error {
+	in, err := r.to.OpenRoot(path.Dir(at)) // once: a path may have thousands of names
+	if err != nil {
 		return err
 	}
-	if err := r.to.Rename(temp, name); err != nil {
-		return errors.Join(err, r.to.Remove(temp))
+	defer in.Close()
+	name := path.Base(at)
+	if old, err := in.Readlink(name); err == nil && old == target {
+		return nil
+	}
+	if info, err := in.Lstat(name); err == nil && info.IsDir() {
+		return errors.New("it is a folder here")
+	}
+	temp := ".gorun-link-" + rand.Text() // a name that no file of the user's has
+	if err := in.Symlink(target, temp); err != nil {
+		return err
+	}
+	if err := in.Rename(temp, name); err != nil {
+		return errors.Join(err, in.Remove(temp))
 	}
 	return nil
 }

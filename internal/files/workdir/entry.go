@@ -13,6 +13,9 @@ import (
 // MaxEntries bounds the entries of a folder, whatever limit the user sets.
 const MaxEntries = 1 << 20
 
+// MaxNames bounds the names in the paths of all entries, for each of which folders are opened.
+const MaxNames = 4 * MaxEntries
+
 // Name is a path or the target of a link: any bytes but NUL. Its JSON form keeps bytes that are not
 // UTF-8.
 type Name string
@@ -59,6 +62,9 @@ type Entry struct {
 	Target Name        `json:"target,omitempty"` // target of a link
 }
 
+// Names returns how many names the path has.
+func (e Entry) Names() int { return strings.Count(string(e.Path), "/") + 1 }
+
 // sameContent reports whether e and b differ at most in their modes.
 func (e Entry) sameContent(b Entry) bool {
 	return e.Kind == b.Kind && e.Size == b.Size && e.Mtime == b.Mtime && e.Target == b.Target
@@ -78,8 +84,12 @@ func Check(entries []Entry) error {
 		return fmt.Errorf("%d entries: at most %d", len(entries), MaxEntries)
 	}
 	kinds := map[string]Kind{".": Dir}
+	names := 0
 	for _, e := range entries {
 		p := string(e.Path)
+		if names += e.Names(); names > MaxNames {
+			return fmt.Errorf("entry %.80q: with it the paths have more than %d names", p, MaxNames)
+		}
 		if err := checkPath(p); err != nil {
 			return fmt.Errorf("entry %q: %w", p, err)
 		}

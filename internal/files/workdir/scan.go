@@ -98,6 +98,7 @@ type scan struct {
 	left   ignore
 	except []string // paths in the tree
 	files  int      // limit of files
+	names  int      // names in the paths of the entries
 	bytes  int64
 	within map[string]weight // weight of each top-level entry
 	proofs []proof
@@ -228,6 +229,9 @@ func (e *LinkError) Error() string {
 func (s *scan) weigh(e Entry) error {
 	if len(s.Entries) > MaxEntries {
 		return fmt.Errorf("%s holds more than %d files and folders", s.Dir, MaxEntries)
+	}
+	if s.names += e.Names(); s.names > MaxNames {
+		return fmt.Errorf("%s holds too deep folders: the paths in it have more than %d names", s.Dir, MaxNames)
 	}
 	if e.Kind != File {
 		return nil

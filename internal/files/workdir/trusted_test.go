@@ -155,6 +155,19 @@ func TestDeepFoldersAreRefused(t *testing.T) {
 	check.Error(Scan(dir, DefaultFiles, DefaultBytes)).Says(t, dir, "too deep")
 }
 
+// Each name in the paths of deep folders takes the time of an opened one, here and on the host.
+func TestNamesInPathsAreBounded(t *testing.T) {
+	s := newSite(t)
+	s.write(s.local("a/b/c"), "")
+	all := scan{Tree: s.scan(), names: MaxNames}
+	check.Error(all.weigh(Entry{Path: "a/b/c", Kind: Dir})).Says(t, s.dir, "too deep folders")
+	deep := make([]Entry, 3000)
+	for i := range deep {
+		deep[i] = Entry{Path: Name(strings.Repeat("a/", i) + "a"), Kind: Dir}
+	}
+	check.Error(Check(deep)).Says(t, "have more than", "names")
+}
+
 // A name took a second with a megabyte of such patterns.
 func TestPatternsTakeLittleTime(t *testing.T) {
 	patterns := strings.Repeat("*"+strings.Repeat("a", 120)+"b\n", 8<<10)
