@@ -183,7 +183,7 @@ func output(ctx context.Context, executable *os.File, program string, args ...st
 	if executable != nil {
 		cmd.ExtraFiles = []*os.File{executable}
 	}
-	cmd.Dir = "/" // an empty entry of LD_LIBRARY_PATH is the working directory, which others may own
+	cmd.Dir = trust.StartDir() // an empty entry of LD_LIBRARY_PATH is the working directory, which others may own
 	cmd.Env = trust.Environ(os.Environ())
 	cmd.Stdout = stdout
 	cmd.Stderr = stderr

@@ -57,7 +57,7 @@ func output(ctx context.Context, name string, args ...string) string {
 		return ""
 	}
 	cmd := exec.CommandContext(ctx, path, args...)
-	cmd.Dir = "/" // Python takes modules from its working directory, which others may own
+	cmd.Dir = trust.StartDir() // Python takes modules from its working directory, which others may own
 	cmd.Env = trust.Environ(os.Environ())
 	out := &prose.Head{Limit: maxOutput}
 	cmd.Stdout = out

@@ -1,13 +1,25 @@
 package trust
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 )
 
-// Environ returns variables for a program that starts in /, without the relative paths by which the
-// dynamic linker and Python would find files below it, where others write to folders such as /tmp.
+// StartDir returns the folder for a program that shall find nothing by relative paths, whatever
+// variable has them: they lead from / to folders in which others write, such as /tmp, but nowhere
+// from a folder of the kernel's about the program itself. Without such folders it is /.
+func StartDir() string {
+	const own = "/proc/self/ns"
+	if info, err := os.Stat(own); err != nil || !info.IsDir() {
+		return "/"
+	}
+	return own
+}
+
+// Environ returns variables for a program that starts in / or StartDir, without the relative paths
+// by which the dynamic linker and Python would find files below it.
 func Environ(env []string) (all []string) {
 	for _, kv := range env {
 		name, value, _ := strings.Cut(kv, "=")

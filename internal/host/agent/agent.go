@@ -144,8 +144,8 @@ func newAgent(s *setup) (*agent, error) {
 		Guard:        s.guard,
 		WithoutFiles: slices.ContainsFunc(s.programs, func(p program) bool { return p.withoutFiles }),
 		MPI:          s.needs,
-		Start: func(path string, argv, env []string, files []*os.File) error {
-			return s.procs.startHelper(path, argv, append(env, contain.Variable+"="+s.guard.String()), files)
+		Start: func(path, dir string, argv, env []string, files []*os.File) error {
+			return s.procs.startHelper(path, dir, argv, append(env, contain.Variable+"="+s.guard.String()), files)
 		},
 		Spawn:    a.spawn,
 		MaySpawn: a.maySpawn,

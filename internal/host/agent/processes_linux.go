@@ -237,12 +237,12 @@ func (p *processes) start(r startRequest) error {
 }
 
 // startHelper starts a process in the ranks' cage that serves them.
-func (p *processes) startHelper(path string, argv, env []string, files []*os.File) error {
+func (p *processes) startHelper(path, dir string, argv, env []string, files []*os.File) error {
 	r := startRequest{
 		key:  processKey{kind: helperProcess},
 		path: path,
 		argv: argv,
-		dir:  "/",
+		dir:  dir,
 		env:  env,
 	}
 	for _, f := range files {

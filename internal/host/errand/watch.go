@@ -121,7 +121,7 @@ func (e *errand) watchGPUs(every time.Duration) *gpuWatch {
 		Path:  path,
 		Argv:  append([]string{path}, gpu.UseCommand(every)...),
 		Env:   append(trust.Environ(os.Environ()), "LC_ALL=C"),
-		Dir:   "/",
+		Dir:   trust.StartDir(),
 		Files: w.links.files(),
 	})
 	w.links.closeTheirs()

@@ -132,8 +132,8 @@ func TestToolsOfOthersAreNotRun(t *testing.T) {
 // Tools do not look for files in the current folder, which may be another user's.
 func TestToolsRunInNoFolderOfOthers(t *testing.T) {
 	t.Chdir(t.TempDir())
-	out, err := (&subject{}).tool(t.Context(), "/bin/sh", "-c", "pwd -P")
-	check.That(t, err == nil && string(out) == "/\n", "a tool runs in %q, %v", out, err)
+	out, err := (&subject{}).tool(t.Context(), "/bin/sh", "-c", "[ -e tmp ] || pwd -P")
+	check.That(t, err == nil && strings.HasPrefix(string(out), "/proc/"), "a tool runs in %q, %v", out, err)
 }
 
 // No tool is run on a process that has become another user's since it was opened.

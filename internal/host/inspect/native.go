@@ -34,7 +34,7 @@ func (s *subject) tool(ctx context.Context, path string, args ...string) ([]byte
 	ctx, cancel := context.WithTimeout(ctx, toolLimit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, args...)
-	cmd.Dir = "/" // gdb looks for sources in its working directory, which others may own
+	cmd.Dir = trust.StartDir() // gdb looks for sources in its working directory, which others may own
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "LC_ALL=C", "DEBUGINFOD_URLS="}
 	out := &prose.Head{Limit: maxTool}
 	errs := &prose.Head{Limit: maxTool}

@@ -49,7 +49,9 @@ func (s *Services) openMPI(o Options) (err error) {
 		Program: program,
 		Library: o.MPI.Library,
 		Env:     trust.Environ(o.MPI.Env),
-		Start:   o.Start,
+		Start: func(path string, argv, env []string, files []*os.File) error {
+			return o.Start(path, trust.StartDir(), argv, env, files)
+		},
 		Store:   s.relay,
 		Aborted: s.mpi.aborted,
 		Entered: s.entered,

@@ -13,6 +13,7 @@ import (
 	"github.com/gorun/gorun/internal/files/trust"
 	"github.com/gorun/gorun/internal/host/contain"
 	"github.com/gorun/gorun/internal/host/linkage"
+	"github.com/gorun/gorun/internal/host/memexec"
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
@@ -30,6 +31,22 @@ func TestOpenMPI4LeavesNothing(t *testing.T) {
 	s.Remove()
 	_, err = os.Stat(s.folder)
 	check.That(t, os.IsNotExist(err), "the folder is still there: %v", err)
+}
+
+// Components of libpmix are in folders that variables name, perhaps by relative paths.
+func TestRelativePathsLeadTheServerNowhere(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	packed := must.Get(memexec.Pack([]byte("program")))(t)
+	s := &Services{job: wire.Job{MPI: wire.MPI{PMIx: packed}}, mpi: &mpi{}}
+	var folder string
+	start := func(_, dir string, _, _ []string, _ []*os.File) error {
+		folder = dir
+		return errors.New("not started")
+	}
+	check.Error(s.openMPI(Options{MPI: MPI{PMIx: true}, Start: start})).Says(t, "not started")
+	s.Remove()
+	_, err := os.Stat(filepath.Join(folder, "tmp"))
+	check.That(t, filepath.IsAbs(folder) && os.IsNotExist(err), "in %q: %v", folder, err)
 }
 
 // What a killed agent has left is removed, and not what another user has given such a name.

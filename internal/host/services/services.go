@@ -47,8 +47,9 @@ type Options struct {
 	WithoutFiles bool           // some rank is in a container that inherits no open files
 	Kill         func(rank int) // ends a rank that called MPI_Abort
 	MPI          MPI
-	Start        func(path string, argv, env []string, files []*os.File) error // starts a process that serves ranks
-	Broken       func(error)                                                   // reports that such a process has failed
+	Broken       func(error) // reports that a process that serves ranks has failed
+	// Start starts such a process in a folder.
+	Start func(path, dir string, argv, env []string, files []*os.File) error
 	// starts the ranks of a world here, and calls Forget if it cannot
 	Spawn    func(ctx context.Context, w *World) error
 	MaySpawn func(ctx context.Context, r wire.SpawnRequest) error // reports why a rank cannot start programs

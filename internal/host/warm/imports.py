@@ -104,8 +104,8 @@ class Imports:
         if os.stat(HERE + "../exe") != os.stat(sys.executable):
             raise Unfit("%s there is a script that starts %s: put the folder of the interpreter first in PATH"
                         % (sys.executable, os.readlink("/proc/self/exe")))
-        # warm.go has refused relative entries, which lead to folders of others below /. An empty
-        # one is / itself, where nobody else writes, but a rank would import from its own folder.
+        # warm.go has refused relative entries. An empty one leads from here to nothing, but a rank
+        # would import from its own folder.
         folders = os.environ.get("PYTHONPATH")
         if folders and "" in folders.split(os.pathsep):
             raise Unfit("an empty entry of PYTHONPATH would be the folder of each rank")

@@ -86,7 +86,7 @@ func Start(ctx context.Context, opts Options) (i *Interpreter, printed string, e
 		Path:        opts.Path,
 		Args:        []string{opts.Path, "/proc/self/fd/4"},
 		Env:         opts.Env,
-		Dir:         "/",
+		Dir:         trust.StartDir(),
 		ExtraFiles:  []*os.File{theirs, archive},
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
 	}
