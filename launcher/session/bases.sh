@@ -2,7 +2,7 @@
 # Defines enter, which goes to the cache in the $1-th of its possible places, if that is safe. With a second argument
 # it creates the cache, and makes sure of the current directory. In folders that others may share a file system in user
 # space (FUSE) is not looked at, nor a link, which may lead to one: its process may never answer. Names that begin with ./ are
-# not looked for in CDPATH.
+# not looked for in CDPATH. A command that fails may load what converts its message, from the current directory where GCONV_PATH has an empty entry.
 
 enter() {
 	case $1 in
@@ -25,7 +25,7 @@ enter() {
 		fi
 	fi
 	if [ "$2" ]; then
-		mkdir -p "$s" || return 1
+		plain mkdir -p "$s" || return 1
 	else
 		[ -d "$s" ] || return 1
 	fi

@@ -280,6 +280,29 @@ func TestScriptsTakeNoLibrariesOfTheirFolders(t *testing.T) {
 	}
 }
 
+// Where other users write, no command gets a variable by which it would load their files.
+func TestScriptsGiveNoVariablesToCommandsInSharedFolders(t *testing.T) {
+	root := home(t, func(r string) error {
+		return errors.Join(os.Mkdir(r+"/bin", 0o755), os.Mkdir(r+"/shared", 0),
+			os.Chmod(r+"/shared", 0o777|os.ModeSticky))
+	})
+	for _, name := range []string{"ls", "grep", "mkdir", "gzip"} {
+		path := must.Get(exec.LookPath(name))(t)
+		text := fmt.Sprintf("#!/bin/sh\n[ \"$PWD:$GCONV_PATH\" != %s/shared:: ] || echo %s >>%s/got\nexec %s \"$@\"\n",
+			root, name, root, path)
+		must.OK(t, os.WriteFile(filepath.Join(root, "bin", name), []byte(text), 0o755))
+	}
+	cmd := exec.CommandContext(t.Context(), "/bin/sh", "-c", uploadScript(), "gorun-put", "fedcba", "mark", "gorun",
+		"1", "", "sum")
+	cmd.Dir = root
+	cmd.Env = []string{"HOME=/none", "XDG_RUNTIME_DIR=" + root + "/shared",
+		"PATH=" + root + "/bin:" + os.Getenv("PATH"), "GCONV_PATH=:"}
+	out, _ := cmd.Output()
+	check.That(t, strings.Contains(string(out), "mark:go\n"), "the upload script says %q", out)
+	got, err := os.ReadFile(root + "/got")
+	check.That(t, os.IsNotExist(err), "these get GCONV_PATH: %s", got)
+}
+
 // The scripts pass through login shells that disagree about these.
 func TestScriptsNeedNoQuoting(t *testing.T) {
 	for _, script := range []string{startScript(), uploadScript()} {
