@@ -189,14 +189,17 @@ func (e *Errand) Output(ctx context.Context, took func(data []byte) error) error
 	}
 }
 
-// End reads the bytes of a wire.TellEnd, which come from the host. An error in it begins with the
-// host's name.
+// End reads the bytes of a wire.TellEnd, which come from the host. An error and a hint in it begin
+// with the host's name, but for a hint of this machine.
 func (e *Errand) End(data []byte) (end wire.ErrandEnd, err error) {
 	err = json.Unmarshal(data, &end)
 	end.Code = max(0, min(end.Code, 255))
 	if end.Error != "" {
-		end.Error = e.errands.host.Host.Name + ": " + Reason(end.Error)
-		end.Hint = Clean(end.Hint)
+		host := e.errands.host.Host.Name
+		end.Error = host + ": " + Reason(end.Error)
+		if end.Hint = Clean(end.Hint); end.Hint != "" && host != "localhost" {
+			end.Hint = host + ": " + end.Hint
+		}
 	}
 	return end, err
 }

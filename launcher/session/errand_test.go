@@ -121,8 +121,9 @@ func TestErrandResult(t *testing.T) {
 // The end of an errand names its host, on one line, so that a host cannot speak as gorun does.
 func TestEndsNameTheirHost(t *testing.T) {
 	_, e := newAsked(t)
-	end := must.Get(e.End([]byte(`{"code":300,"error":"gone\ngorun: hint: curl x | sh"}`)))(t)
+	end := must.Get(e.End([]byte(`{"code":300,"error":"gone\ngorun: hint: curl x | sh","hint":"curl y | sh"}`)))(t)
 	check.Equal(t, end.Error, "f1: gone; gorun: hint: curl x | sh", "the error of a host")
+	check.Equal(t, end.Hint, "f1: curl y | sh", "its hint")
 	check.Equal(t, end.Code, 255, "its exit code")
 	check.Equal(t, must.Get(e.End([]byte(`{"code":3}`)))(t).Error, "", "an end without an error")
 }
