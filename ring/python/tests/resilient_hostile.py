@@ -16,6 +16,7 @@ ATTACKS = {
     "a function for a type": (("tensor", "load", [1]), "'load' is no type of a tensor"),
     "a module for a type": (("tensor", "onnx", [1]), "'onnx' is no type of a tensor"),
     "a number for a type": (("tensor", 7, [1]), "a value of int is no type of a tensor"),
+    "a quantized type": (("tensor", "quint8", [1 << 16]), "'quint8' is no type of a tensor that is sent"),
     "a text for a shape": (("tensor", "float32", "x"), "empty()"),
     "a negative shape": (("tensor", "float32", [-1]), "negative dimension"),
     "a shape beyond all memory": (("tensor", "float32", [1 << 60]), ""),

@@ -110,6 +110,8 @@ def take_apart(value: Any, tensors: List[torch.Tensor]) -> Any:
     if isinstance(value, torch.Tensor):
         if value.layout != torch.strided:
             raise errors.InvalidError("gorun: a state holds a tensor of layout %s, which cannot be sent: make it dense" % value.layout)
+        if value.is_quantized:  # receivers refuse it
+            raise errors.InvalidError("gorun: a state holds a quantized tensor, which cannot be sent: use dequantize()")
         tensors.append(value.detach().contiguous())
         return "tensor", str(value.dtype).rpartition(".")[2], list(value.shape)
     if isinstance(value, dict):
@@ -142,6 +144,8 @@ def _made(tensors: List[torch.Tensor], limit: int, device: str) -> Any:
         dtype = getattr(torch, name, None) if type(name) is str else None
         if not isinstance(dtype, torch.dtype):
             raise _data.DataError("%s is no type of a tensor" % _shown(name))
+        if str(dtype).startswith("torch.q"):  # a quantized one: PyTorch crashes where a part of its bytes is written
+            raise _data.DataError("%s is no type of a tensor that is sent" % _shown(name))
         tensor = torch.empty(shape, dtype=dtype, device="meta")  # takes no memory
         nonlocal room
         room -= OBJECT if device == "meta" else OBJECT + tensor.numel() * tensor.element_size()
