@@ -42,6 +42,16 @@ for name, (told, want) in ATTACKS.items():
         assert rank == 0 and "the state of the training that rank 1 sends cannot be read: " in str(e) and want in str(e), (name, e)
 _transfer.take_apart = take_apart
 
+# Another rank that has the state as well says that it is not the same, and names it.
+full = {"w": torch.zeros(1000)}
+for told in ({}, {"w": torch.zeros(1)}, {"w": torch.zeros(2000)}, {"w": torch.zeros(1000, dtype=torch.int32)}):
+    try:
+        _transfer.transfer(comm, [1, 0], [], told if rank == 1 else full, 1 << 20)
+        assert rank == 1, told
+    except MismatchError as e:
+        assert rank == 0 and "that rank 1 sends cannot be read: its tensors are not those of other ranks" in str(e), (told, e)
+    comm.run(_transfer._ring.call(_transfer._ring.BARRIER))
+
 # Its bools are bools, whatever their bytes are.
 raw = torch.arange(256, dtype=torch.uint8)
 state = _transfer.transfer(comm, [1], [0], {"mask": raw.view(torch.bool), "raw": raw}, 1 << 20)

@@ -30,7 +30,11 @@ def transfer(comm: _ring.Comm, holders: Sequence[int], receivers: Sequence[int],
     receives = comm.rank in receivers
     message = _data.dump(take_apart(state, tensors)) if holds else b""
     told = broadcast(comm, message, holders[0])
-    made = None if holds else read(told, tensors, holders[0], limit, "cpu" if receives else "meta")
+    made = None
+    if not holds:
+        made = read(told, tensors, holders[0], limit, "cpu" if receives else "meta")
+    elif comm.rank != holders[0]:
+        _compare(told, tensors, holders[0], limit)
     stream = Stream(tensors)
     for begin in range(0, stream.size, PIECE):
         cuts = _cuts(begin, min(begin + PIECE, stream.size), len(holders))
@@ -68,7 +72,7 @@ def broadcast(comm: _ring.Comm, message: bytes, root: int, most: int = TOLD) -> 
     comm.run(_ring.call(_ring.BROADCAST, _ring.INT64, root=root, dst=ctypes.addressof(length), dst_count=1))
     if not 0 <= length.value <= most:
         raise unreadable(root, "it has %d bytes beside its tensors, of at most %d" % (length.value, most))
-    memory = ctypes.create_string_buffer(message, max(1, length.value))
+    memory = ctypes.create_string_buffer(message if comm.rank == root else b"", max(1, length.value))
     comm.run(_ring.call(_ring.BROADCAST, _ring.UINT8, root=root, dst=ctypes.addressof(memory), dst_count=length.value))
     return memory.raw[: length.value]
 
@@ -131,6 +135,14 @@ def read(told: bytes, tensors: List[torch.Tensor], holder: int, limit: int, devi
         return _put_together(_data.load(told, VALUES), _made(tensors, limit, device))
     except (ValueError, TypeError, LookupError, RuntimeError) as e:
         raise unreadable(holder, "%.200s" % e) from None
+
+
+def _compare(told: bytes, mine: List[torch.Tensor], holder: int, limit: int) -> None:
+    """Checks that a holder tells of the tensors that this one has: each sends a share of them, and would send another one."""
+    theirs: List[torch.Tensor] = []
+    read(told, theirs, holder, limit, "meta")
+    if [(t.dtype, t.shape) for t in theirs] != [(t.dtype, t.shape) for t in mine]:
+        raise unreadable(holder, "its tensors are not those of other ranks that have it")
 
 
 def unreadable(holder: int, why: str) -> errors.MismatchError:
