@@ -93,6 +93,25 @@ for numbers, chunks in (([1, 4], 1), ([1, -1], 1), ([2, 1], 1), ([-1], 0), ([1 <
         assert "rank 1" in str(e)
     else:
         raise AssertionError(numbers)
+
+# A change of few bytes has no more chunks than the state: with a last one of a byte, millions of them would take gigabytes.
+long = torch.zeros((16 << 18) + 1, dtype=torch.uint8)
+count = 1 << 20
+many = torch.cat([torch.tensor([count] + [16] * count).view(torch.uint8), torch.zeros(count, dtype=torch.uint8)])
+try:
+    _copies._apply(long, many, 1)
+    raise SystemExit("a chunk was taken %d times" % count)
+except errors.MismatchError as e:
+    assert "a change has %d chunks" % count in str(e), e
+
+# Nor does what a copy says beside its tensors have more bytes than what another rank tells.
+packed = torch.zeros(_copies.HEAD + _copies.TOLD + 1, dtype=torch.uint8)
+packed[: _copies.HEAD] = torch.tensor([_copies.HEAD, packed.numel(), 1]).view(torch.uint8)
+try:
+    _copies._unpack(packed, 1)
+    raise SystemExit("an outline of %d bytes was read" % _copies.TOLD)
+except errors.MismatchError as e:
+    assert "its lengths are wrong" in str(e), e
 comm.close()
 _job.leave()
 print("all right")

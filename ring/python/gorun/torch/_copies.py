@@ -14,7 +14,7 @@ from .. import _data, _ring, errors
 from .._ledger import Generation, Id, Kept
 from .._places import gather, holders
 from ._memory import HEAD, Memory, attach
-from ._transfer import MOST, Stream, read, take_apart, unreadable
+from ._transfer import MOST, TOLD, Stream, read, take_apart, unreadable
 
 PAGE = 1 << 12  # bytes
 STAMP = slice(16, 24)  # of a head
@@ -120,8 +120,9 @@ class Copies:
     ) -> None:
         """Sends this rank's state, or what has changed of it, and makes the parts of a generation of those that come."""
         sources = [r for r in range(comm.size) if to[r] == comm.rank]
-        for r in sources:
-            if not 0 <= lengths[r] <= sizes[r] <= 2 * generation.own.size + MOST:  # shards differ, by a part of one in two
+        for r in range(comm.size):
+            too_long = r in sources and sizes[r] > 2 * generation.own.size + MOST  # shards differ, by a part of one in two
+            if too_long or not 0 <= lengths[r] <= sizes[r]:
                 raise unreadable(r, "its copy has %d bytes, of which %d come" % (sizes[r], lengths[r]))
         generation.memory = self._memory(sum(sizes[r] for r in sources))
         parts = generation.memory.cut([sizes[r] for r in sources])
@@ -189,7 +190,7 @@ def _apply(packed: torch.Tensor, patch: torch.Tensor, owner: int) -> None:
     chunks = packed.split(CHUNK)
     count = int(patch[:8].clone().view(torch.int64)) if patch.numel() >= 8 else -1
     head = 8 * (count + 1)
-    if not 0 < head <= patch.numel():
+    if not 0 <= count <= len(chunks) or head > patch.numel():
         raise unreadable(owner, "a change has %d chunks" % count)
     changed = patch[8:head].clone().view(torch.int64).tolist()
     if any(not 0 <= i < len(chunks) for i in changed) or head + sum(chunks[i].numel() for i in changed) != patch.numel():
@@ -224,7 +225,7 @@ def _stamp(packed: torch.Tensor) -> int:
 def _unpack(packed: torch.Tensor, owner: int) -> Any:
     """The state of a rank, in memory of its own. A MismatchError says that the rank has sent something else."""
     outline, end, _ = packed[:HEAD].clone().view(torch.int64).tolist() if packed.numel() >= HEAD else (0, 0, 0)
-    if not HEAD <= outline <= end <= packed.numel():
+    if not HEAD <= outline <= end <= packed.numel() or end - outline > TOLD:
         raise unreadable(owner, "its lengths are wrong")
     tensors: List[torch.Tensor] = []
     state = read(ctypes.string_at(packed.data_ptr() + outline, end - outline), tensors, owner, packed.numel() + MOST)
