@@ -157,39 +157,45 @@ class Ledger:
         # If one of them did not, no rank has.
         if all(all_said[r].committed == newest and all_said[r].voted for r in owners):
             steps.add(newest + 1)
+        copies: Dict[Tuple[int, int], List[int]] = {}
+        for r, said in enumerate(all_said):
+            for held in set(said.held):
+                copies.setdefault(held, []).append(r)
         for step in sorted(steps, reverse=True):
-            decision = self._to(step, all_said)
+            decision = self._to(step, all_said, copies)
             if decision is not None:
                 return decision
         raise errors.StateLostError(self._lost(owners, all_said))
 
-    def _to(self, step: int, all_said: Sequence[Said]) -> Optional[Decision]:
-        """How all ranks get to a step, or None if they cannot."""
+    def _to(self, step: int, all_said: Sequence[Said], copies: Dict[Tuple[int, int], List[int]]) -> Optional[Decision]:
+        """How all ranks get to a step, or None if they cannot. copies has the ranks with a copy of a shard and step. It takes time in proportion
+        to the ranks, since each rank says of some steps where it was."""
         shards = self.shards or [0] * len(all_said)
         forward = []
         back = []
         fresh = []
-        have = []
+        have: Dict[int, List[int]] = {}  # ranks by shard
+        lack: Dict[int, List[int]] = {}
         for r, said in enumerate(all_said):
+            found = True
             if said.owns != OWNED:
-                if self.shards is None or step > 0:  # the shard of step 0 is the one that the program makes
-                    continue
-                fresh.append(r)
+                found = self.shards is not None and step == 0  # the shard of step 0 is the one that the program makes
+                if found:
+                    fresh.append(r)
             elif said.voted and said.committed == step - 1:
                 forward.append(r)
             elif said.committed != step:
-                if step not in said.kept:
-                    continue
-                back.append(r)
-            have.append(r)
+                found = step in said.kept
+                if found:
+                    back.append(r)
+            (have if found else lack).setdefault(shards[r], []).append(r)
         sends = []
-        for shard in sorted(set(shards[r] for r in range(len(all_said)) if r not in have)):
-            receivers = [r for r in range(len(all_said)) if r not in have and shards[r] == shard]
-            holders = [r for r in have if shards[r] == shard]
-            copies = [r for r, said in enumerate(all_said) if (shard, step) in said.held]
-            if not holders and not copies:
+        for shard, receivers in sorted(lack.items()):
+            holders = have.get(shard, [])
+            copied = copies.get((shard, step), [])
+            if not holders and not copied:
                 return None
-            sends.append(Send(shard, holders or copies, receivers, not holders))
+            sends.append(Send(shard, holders or copied, receivers, not holders))
         return Decision(step, forward, back, fresh, sends, max(said.whole for said in all_said))
 
     def _lost(self, owners: List[int], all_said: Sequence[Said]) -> str:

@@ -7,6 +7,7 @@ made it; when a rank dies, each of the others may or may not get the results tha
 import os
 import random
 import sys
+import time
 from typing import NamedTuple
 
 from gorun import _ledger, _places, errors
@@ -461,6 +462,26 @@ def play(seed, tell=False):
     return world
 
 
+def many_steps():
+    """The ranks of a host may say that they have been at many steps, and have copies of all shards there but one: others find out in little time."""
+    ranks = 800
+    hostile = 8
+    others = [_ledger.Said(_ledger.OWNED, 100, False, (1, 99), [99, 100], [((r + 1) % ranks, 100)]) for r in range(ranks - hostile)]
+    theirs = []
+    for first in range(1000, 1000 + 100 * hostile, 100):
+        held = {(shard, step) for step in range(first, first + 9) for shard in range(ranks) if shard != ranks - hostile - 1}
+        theirs.append(_ledger.Said(_ledger.OWNED, first + 8, False, (1, 99), list(range(first, first + 8)), list(held)))
+    ledger = _ledger.Ledger(range(ranks))
+    ledger.kept.learn((1, 99))
+    begun = time.process_time()
+    try:
+        ledger.decide(0, others + theirs)
+        raise SystemExit("a step was found of which not all shards are there")
+    except errors.StateLostError:
+        took = time.process_time() - begun
+        assert took < 5, "a decision takes %.0f s" % took
+
+
 def number(name, usually):
     return int(os.environ.get(name) or usually)
 
@@ -479,6 +500,7 @@ def main():
         ends[world.end] = ends.get(world.end, 0) + 1
     assert n < 1000 or set(ends) == {OK, LOST, NONE_LEFT}, ends
     assert play(1, True).log == play(1, True).log, "two runs of a seed differ"
+    many_steps()
     print("%d trainings: %s" % (n, ends))
     print("all right")
 
