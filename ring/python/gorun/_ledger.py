@@ -129,9 +129,10 @@ class Ledger:
 
     def decide(self, rank: int, all_said: Sequence[Said]) -> Decision:
         """Decides what follows in an epoch, of whose ranks all_said is complete. This rank's vote is then settled, except that it commits
-        if it is in forward. Raises StateLostError if the job's state is lost.
+        if it is in forward. Raises StateLostError if the job's state is lost, and MismatchError, which names a rank that says what cannot be.
         """
         owners = [r for r, said in enumerate(all_said) if said.owns == OWNED]
+        self._check(all_said)
         if not owners:
             decision = self._first(all_said)
         else:
@@ -140,6 +141,15 @@ class Ledger:
         self.voted = rank in decision.forward
         self.kept.learn(decision.whole)
         return decision
+
+    def _check(self, all_said: Sequence[Said]) -> None:
+        """Checks that this rank has its part of a generation of which another one knows that it is complete on all ranks."""
+        there = {g.id for g in self.kept.generations if g.complete}
+        for r, said in enumerate(all_said):
+            if self.owns == OWNED and said.whole > self.kept.whole and said.whole not in there:
+                raise errors.MismatchError(
+                    "gorun: rank %d says that all ranks have their copies of step %d, and this one has not" % (r, said.whole[1])
+                )
 
     def _first(self, all_said: Sequence[Said]) -> Decision:
         if any(said.owns == HEARD for said in all_said):
@@ -161,7 +171,8 @@ class Ledger:
         for r, said in enumerate(all_said):
             for held in set(said.held):
                 copies.setdefault(held, []).append(r)
-        for step in sorted(steps, reverse=True):
+        whole = max(said.whole for said in all_said)[1]
+        for step in sorted((step for step in steps if step >= whole), reverse=True):  # earlier ones are dropped
             decision = self._to(step, all_said, copies)
             if decision is not None:
                 return decision

@@ -482,6 +482,31 @@ def many_steps():
         assert took < 5, "a decision takes %.0f s" % took
 
 
+def false_copies():
+    """A rank that says that all have their copies of a step is named by those that have not: they would drop what they have."""
+    for whole in ((2, 6), (1 << 60, 5), (1, 6)):
+        ledger = _ledger.Ledger([0, 1])
+        ledger.receive(6)
+        for step in (5, 6):
+            ledger.kept.begin((1, step)).complete = step == 5
+            if step == 5:
+                ledger.kept.learn((1, 5))
+        try:
+            ledger.decide(0, [ledger.said(), ledger.said()._replace(whole=whole)])
+            raise SystemExit("%s was believed" % (whole,))
+        except errors.MismatchError as e:
+            assert "rank 1 says that all ranks have their copies of step %d, and this one has not" % whole[1] in str(e), e
+        assert ledger.kept.steps() == [5, 6]
+    # Nor does one without its own part have the others return to a step before those copies.
+    ledger.kept.generations[-1].complete = True
+    missing = _ledger.Said(_ledger.OWNED, 4, False, (1, 6), [5], [])
+    try:
+        step = ledger.decide(0, [ledger.said(), missing]).step
+        raise SystemExit("both go to step %d" % step)
+    except errors.StateLostError:
+        pass
+
+
 def number(name, usually):
     return int(os.environ.get(name) or usually)
 
@@ -501,6 +526,7 @@ def main():
     assert n < 1000 or set(ends) == {OK, LOST, NONE_LEFT}, ends
     assert play(1, True).log == play(1, True).log, "two runs of a seed differ"
     many_steps()
+    false_copies()
     print("%d trainings: %s" % (n, ends))
     print("all right")
 
