@@ -236,8 +236,8 @@ def add_process_set(process_set: Union[ProcessSet, Iterable[int]]) -> ProcessSet
         s = process_set if isinstance(process_set, ProcessSet) else ProcessSet(process_set)
         said = allgather_data(s.ranks, "add_process_set")
         for other, ranks in enumerate(said):
-            if ranks != s.ranks:
-                sent = type(ranks) is list and all(type(rank) is int and abs(rank) < 1 << 31 for rank in ranks)
+            sent = type(ranks) is list and all(type(rank) is int and abs(rank) < 1 << 31 for rank in ranks)
+            if not sent or ranks != s.ranks:
                 theirs = "%.200s" % ranks if sent else "what are no ranks"
                 raise errors.MismatchError("gorun: rank %d adds a process set of ranks %s, rank %d one of %s" % (comm.rank, s.ranks, other, theirs))
         if s.process_set_id is not None or any(s.ranks == known.ranks for known in _world.sets.values()):

@@ -157,6 +157,9 @@ class _Trip:
                 if self.late:
                     self.owns = max(self.owns, _HEARD)
                 raise
+            for other, owns in enumerate(said):
+                if type(owns) is not int:
+                    raise errors.MismatchError("gorun: elastic.state: rank %d does not say whether it has the job's state" % other)
             if max(said) > _UNBORN:
                 self.owns = max(self.owns, _HEARD)
                 if said[0] != _OWNED:

@@ -183,5 +183,16 @@ def starts_anew(epoch, first_epoch):
     return True
 
 
+def says(what):
+    gorun.elastic._job = SimpleNamespace(joined=lambda: SimpleNamespace(epoch=1, first_epoch=1))
+    gorun.elastic.allgather_data = lambda mine, name: [mine, what]
+    try:
+        gorun.elastic._Trip().enter(Empty())
+        return ""
+    except gorun.MismatchError as e:
+        return str(e)
+
+
+assert all("rank 1 does not say" in says(what) for what in ("x", None, [1], float("nan"), torch.zeros(2))) and not says(0)
 assert starts_anew(1, 1) and starts_anew(2, 1) and starts_anew(2, 2) and not starts_anew(3, 2)
 print("all right")

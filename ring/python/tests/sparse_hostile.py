@@ -6,6 +6,7 @@ import torch
 import torch.distributed as dist
 
 from gorun import MismatchError
+from gorun.torch_backend import sparse
 
 torch.sparse.check_sparse_tensor_invariants.disable()  # as it is by default, but for a warning
 hvd.init()
@@ -25,6 +26,30 @@ for at in (4, -1, 10**12):
             raise SystemExit("%s: the index %d was believed: %s" % (name, at, got))
         except MismatchError as e:
             assert "do not fit together" in str(e), e
+# Nor how many they are.
+honest = sparse.ctypes.c_int64
+
+
+class Count:
+    """In the place of a type of C: a count of rank 1 is another one."""
+
+    def __mul__(self, n):
+        return honest * n
+
+    def __call__(self, n):
+        return honest(count if rank == 1 else n)
+
+
+for count in (-1, 5, 1 << 60):
+    x = torch.sparse_coo_tensor([[rank]], torch.ones(1, 3), (4, 3))
+    sparse.ctypes.c_int64 = Count()
+    try:
+        dist.all_reduce(x)
+        raise SystemExit("%d elements were believed" % count)
+    except MismatchError as e:
+        assert "rank 1 says that it has %d elements, of at most 4" % count in str(e), e
+    finally:
+        sparse.ctypes.c_int64 = honest
 x = torch.sparse_coo_tensor([[rank]], torch.ones(1, 3), (4, 3))
 assert hvd.sparse_allreduce_async(x, "honest", op=hvd.Sum)().to_dense().sum().item() == 6
 dist.all_reduce(x)

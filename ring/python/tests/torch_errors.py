@@ -10,6 +10,8 @@ import torch
 
 import gorun
 import gorun.torch as hvd
+from gorun import _objects
+from gorun.torch import optimizer
 
 
 def raises(kind, f, *parts):
@@ -58,6 +60,19 @@ pairs = {
 for what, f in pairs.items():
     raises(gorun.MismatchError, f, "rank 0 submitted", "rank 1 submitted", "n")
 works()
+
+# The order of parameters that rank 0 gives is one of names, all of those that there are, and no numbers of one hash: a dict of those takes hours.
+model = torch.nn.Linear(2, 2)
+send = _objects.broadcast_data
+for order in ([n * (2**61 - 1) for n in range(10000)], 7, ["weight"], ["weight", ["bias"]], ["weight", "weight"]):
+    optimizer.broadcast_data = lambda mine, *more: send(order, *more)
+    raises(
+        gorun.MismatchError,
+        lambda: hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters(), groups=1),
+        "optimizer.groups: rank 0 says that it has other parameters",
+    )
+optimizer.broadcast_data = send
+hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters(), groups=1)
 raises(gorun.MismatchError, lambda: hvd.add_process_set([rank % 2]), "adds a process set of ranks", "rank 1")
 works()
 

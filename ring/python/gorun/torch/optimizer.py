@@ -12,6 +12,7 @@ from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Set,
 
 import torch
 
+from .. import errors
 from .._objects import broadcast_data
 from .._world import ProcessSet, global_process_set, in_epochs
 from .compression import Compression
@@ -87,7 +88,12 @@ class _Distributed(torch.optim.Optimizer):
             listed = [[p for p in group if p in wanted] for group in groups]
             loose = wanted.difference(*listed)
             return [g for g in listed if g] + [[p] for p in parameters if p in loose]
-        order = broadcast_data([self._parameter_names[p] for p in parameters], 0 if self.process_set.process_set_id == 0 else self.process_set.ranks[0], "optimizer.groups", self.process_set)
+        names = [self._parameter_names[p] for p in parameters]
+        root = 0 if self.process_set.process_set_id == 0 else self.process_set.ranks[0]
+        order = broadcast_data(names, root, "optimizer.groups", self.process_set)
+        # Texts have hashes that nobody can choose, whoever sends them.
+        if type(order) is not list or any(type(name) is not str for name in order) or sorted(order) != sorted(names):
+            raise errors.MismatchError("gorun: optimizer.groups: rank %d says that it has other parameters than this rank" % root)
         place = {name: i for i, name in enumerate(order)}
         parameters = sorted(parameters, key=lambda p: place[self._parameter_names[p]])
         each, more = divmod(len(parameters), groups)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from typing import List
 
 import torch
@@ -26,6 +27,10 @@ def allreduce(engine: Engine, tensor: torch.Tensor) -> Work:
     call = ring.call(ring.ALLGATHER, ring.INT64, dst=ctypes.addressof(counts), dst_count=ranks, src=ctypes.addressof(count), src_count=1)
     _wait(engine, engine.start("allreduce of sparse tensors", [call], [], (counts, count)))
     lengths = list(counts)
+    most = math.prod(mine.shape[:width])
+    for rank, n in enumerate(lengths):
+        if not 0 <= n <= most:
+            raise errors.MismatchError("gorun: allreduce of sparse tensors: rank %d says that it has %d elements, of at most %d" % (rank, n, most))
     indices = _gather(engine, mine.indices().t().contiguous(), lengths)
     values = _gather(engine, mine.values().contiguous(), lengths)
     total = _sparse.tensor_of(indices.reshape(-1, width).t(), values, mine.shape).coalesce()
