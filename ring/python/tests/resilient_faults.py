@@ -98,8 +98,8 @@ class Dying(resilient.Resilient):
         open(os.path.join(folder, "entered-%s-%d" % (os.uname().nodename, os.getpid())), "w").close()
         super()._enter()
 
-    def _take(self, state, holder):
-        super()._take(state, holder)
+    def _take(self, state, *more):
+        super()._take(state, *more)
         print("receives step %d as process %d" % (self.step, entered()), flush=True)
 
     def _reduce(self, state, bucket):
@@ -142,14 +142,14 @@ def noisy(x):
     return x + (random.random() + numpy.random.rand()) / 10 if x.dtype == torch.float32 else x
 
 
-def dying_transfer(comm, holders, receivers, state, limit):
+def dying_transfer(comm, holders, receivers, *more):
     (run,) = running
     for point, ranks in (("holder", holders), ("receiver", receivers)):
         if comm.rank in ranks:
             may_die(point, run, _job.joined().epoch)
             if len(receivers) < comm.size - 1:
                 may_die(point, run, "later")
-    return transfer(comm, holders, receivers, state, limit)
+    return transfer(comm, holders, receivers, *more)
 
 
 running = []

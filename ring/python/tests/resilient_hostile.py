@@ -43,14 +43,15 @@ for name, (told, want) in ATTACKS.items():
 _transfer.take_apart = take_apart
 
 # Another rank that has the state as well says that it is not the same, and names it.
-full = {"w": torch.zeros(1000)}
-for told in ({}, {"w": torch.zeros(1)}, {"w": torch.zeros(2000)}, {"w": torch.zeros(1000, dtype=torch.int32)}):
+full = {"at": (1, 2), "w": torch.zeros(1000)}
+for told in ({}, {"w": torch.zeros(1)}, {"w": torch.zeros(2000)}, {"w": torch.zeros(1000, dtype=torch.int32)}, {"at": (1, 3), "w": full["w"]}, {"at": (full["w"], 2), "w": full["w"]}):
     try:
-        _transfer.transfer(comm, [1, 0], [], told if rank == 1 else full, 1 << 20)
+        _transfer.transfer(comm, [1, 0], [], told if rank == 1 else full, 1 << 20, ("at",))
         assert rank == 1, told
     except MismatchError as e:
-        assert rank == 0 and "that rank 1 sends cannot be read: its tensors are not those of other ranks" in str(e), (told, e)
+        assert rank == 0 and "that rank 1 sends cannot be read: it" in str(e) and "other ranks that have it" in str(e), (told, e)
     comm.run(_transfer._ring.call(_transfer._ring.BARRIER))
+_transfer.transfer(comm, [1, 0], [], full, 1 << 20, ("at",))
 
 # Its bools are bools, whatever their bytes are.
 raw = torch.arange(256, dtype=torch.uint8)
@@ -158,9 +159,12 @@ for said, take in (
         assert "rank 1 sends cannot be read" in str(e), e
 
 # So it does with the state around them, and with a batch that no pass has.
-for said in (7, {}, {"committed": 1}, {"committed": 1, "at": (1, 2, 0, 4)}):
+training._ledger = resilient.Ledger()
+training._at = position(2)
+place = {"committed": 1, "at": (1, 0, 3, 4)}
+for said in (7, {}, {"committed": 1}, {"committed": 1, "at": (1, 0, 0, 4)}, {"committed": 1, "at": (1, 1, 3, 4)}, {**place, "committed": 2}, place, {**place, "model": 7}, {**place, "model": {}}):
     try:
-        training._take(said, 1)
+        training._take(said, 1, 1)
         raise SystemExit("%s was taken" % (said,))
     except MismatchError as e:
         assert "rank 1 sends cannot be read" in str(e), e

@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import ctypes
 import itertools
-from typing import Any, Iterator, List, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Sequence, Tuple
 
 import torch
 
@@ -18,12 +18,13 @@ VALUES = 1 << 23  # values in that; a tensor has about twenty
 OBJECT = 512  # bytes of a tensor without elements
 
 
-def transfer(comm: _ring.Comm, holders: Sequence[int], receivers: Sequence[int], state: Any, limit: int) -> Any:
+def transfer(comm: _ring.Comm, holders: Sequence[int], receivers: Sequence[int], state: Any, limit: int, same: Sequence[str] = ()) -> Any:
     """Returns the holders' state on the receivers, and None elsewhere. It is a collective, and state counts on the holders only, which have
     the same.
 
     A receiver gets it in memory of its own, each part from another holder. A state is made of numbers, texts, tensors, lists, tuples and
-    dicts, and its tensors have at most limit bytes. Receiving one runs no code. A MismatchError names the holder that says something else.
+    dicts, and its tensors have at most limit bytes. Receiving one runs no code. A MismatchError names the holder that says something else: other
+    tensors than another holder has, or other values of these keys.
     """
     tensors: List[torch.Tensor] = []
     holds = comm.rank in holders
@@ -34,7 +35,7 @@ def transfer(comm: _ring.Comm, holders: Sequence[int], receivers: Sequence[int],
     if not holds:
         made = read(told, tensors, holders[0], limit, "cpu" if receives else "meta")
     elif comm.rank != holders[0]:
-        _compare(told, tensors, holders[0], limit)
+        _compare(told, tensors, {key: state[key] for key in same}, holders[0], limit)
     stream = Stream(tensors)
     for begin in range(0, stream.size, PIECE):
         cuts = _cuts(begin, min(begin + PIECE, stream.size), len(holders))
@@ -137,12 +138,22 @@ def read(told: bytes, tensors: List[torch.Tensor], holder: int, limit: int, devi
         raise unreadable(holder, "%.200s" % e) from None
 
 
-def _compare(told: bytes, mine: List[torch.Tensor], holder: int, limit: int) -> None:
-    """Checks that a holder tells of the tensors that this one has: each sends a share of them, and would send another one."""
+def _compare(told: bytes, mine: List[torch.Tensor], same: Dict[str, Any], holder: int, limit: int) -> None:
+    """Checks that a holder tells of the state that this one has. Each sends a share of the tensors, and would send another one."""
     theirs: List[torch.Tensor] = []
-    read(told, theirs, holder, limit, "meta")
+    made = read(told, theirs, holder, limit, "meta")
     if [(t.dtype, t.shape) for t in theirs] != [(t.dtype, t.shape) for t in mine]:
         raise unreadable(holder, "its tensors are not those of other ranks that have it")
+    for key, value in same.items():
+        if type(made) is not dict or not _alike(made.get(key), value):
+            raise unreadable(holder, "it has another value for %r than other ranks that have it" % key)
+
+
+def _alike(theirs: Any, mine: Any) -> bool:
+    """Whether a value is the same as one of this rank, which is a number or a tuple of such values."""
+    if type(mine) is not tuple or type(theirs) is not tuple:
+        return type(theirs) is type(mine) and bool(theirs == mine)
+    return len(theirs) == len(mine) and all(map(_alike, theirs, mine))
 
 
 def unreadable(holder: int, why: str) -> errors.MismatchError:

@@ -327,14 +327,18 @@ class Resilient:
             self._ledger.receive(step)
         if rank in decision.back:
             assert self._copies is not None  # without copies nothing is kept
-            self._take(self._copies.own(step), rank)
+            self._take(self._copies.own(step), rank, step)
         for send in decision.sends:
             state = None
-            if rank in send.holders:
-                state = self._copies.copy(send.shard, step) if send.copied and self._copies is not None else self._state()
-            state = transfer(self._job.comm, send.holders, send.receivers, state, self._limit())
+            if rank in send.holders and send.copied:
+                assert self._copies is not None and self._ledger.shards is not None  # nobody else has copies
+                state = self._copies.copy(send.shard, step)
+                _place_of(state, self._ledger.shards.index(send.shard), step)  # so that a receiver does not blame this rank for what it was given
+            elif rank in send.holders:
+                state = self._state()
+            state = transfer(self._job.comm, send.holders, send.receivers, state, self._limit(), ("at", "committed"))
             if rank in send.receivers:
-                self._take(state, send.holders[0])
+                self._take(state, send.holders[0], step)
         self._decision = None
         self._check_due = False  # new ranks have none due
         self._copy_due = True
@@ -390,11 +394,16 @@ class Resilient:
         all_things = [("model", self.model), ("optimizer", self.optimizer), ("scheduler", self.scheduler)]
         return [(name, thing) for name, thing in all_things if thing is not None]
 
-    def _take(self, state: Dict[str, Any], holder: int) -> None:
-        committed, at = _believed(state, lambda s: (_number(s["committed"]), _Position.read(s["at"])), holder)
-        self._ledger.receive(committed)
+    def _take(self, state: Dict[str, Any], holder: int, step: int) -> None:
+        at = _place_of(state, holder, step)
+        self._ledger.receive(step)
         self._at.set(at)
-        self._load(state)
+        try:
+            self._load(state)
+        except errors.GorunError:
+            raise
+        except Exception as e:  # of PyTorch, or of the program's scheduler
+            raise unreadable(holder, "%s: %.200s" % (type(e).__name__, e)) from e
         self._arriving = None if self._there else state
 
     def _arrive(self) -> None:
@@ -699,6 +708,16 @@ def _said(values: Any) -> Said:
         [_number(step) for step in kept],
         [(_number(shard), _number(step)) for shard, step in held],
     )
+
+
+def _place_of(state: Any, holder: int, step: int) -> Tuple[int, int, int, int]:
+    """The position of the training in a state, which is that of a step."""
+    committed, at = _believed(state, lambda s: (_number(s["committed"]), _Position.read(s["at"])), holder)
+    if committed != step:
+        raise unreadable(holder, "it is that of step %d, and not of step %d" % (committed, step))
+    if at[0] + at[1] > step:
+        raise unreadable(holder, "after step %d it is at batch %d of pass %d" % (step, at[1], at[0]))
+    return at
 
 
 def _number(value: Any) -> int:
