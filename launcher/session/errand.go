@@ -17,10 +17,11 @@ type errands struct {
 	host Identity
 	out  *outbox
 
-	mu     sync.Mutex
-	last   uint32
-	open   map[uint32]*Errand
-	closed bool
+	mu      sync.Mutex
+	last    uint32
+	open    map[uint32]*Errand
+	running map[uint32]bool // those that the agent has not ended, closed ones too
+	closed  bool
 }
 
 // Errand is a request that a host serves beside the job. It is safe for concurrent use.
@@ -54,6 +55,10 @@ func (all *errands) Ask(ask wire.Ask) (*Errand, error) {
 	if len(all.open) >= maxErrands {
 		return nil, fmt.Errorf("%s: %d requests are open already", all.host.Host.Name, maxErrands)
 	}
+	if len(all.running) >= wire.MaxErrands { // the agent would end, and the job with it
+		return nil, fmt.Errorf("%s: it has %d requests, some of which it is ending: try again", all.host.Host.Name,
+			len(all.running))
+	}
 	all.last++
 	ask.ID = all.last
 	e := &Errand{
@@ -63,12 +68,13 @@ func (all *errands) Ask(ask wire.Ask) (*Errand, error) {
 		more:    make(chan struct{}, 1),
 	}
 	all.open[ask.ID] = e
+	all.running[ask.ID] = true
 	all.out.SendMessage(wire.TypeAsk, ask)
 	return e, nil
 }
 
-// maxErrands bounds the open errands of a session. It is below the agent's bound, because the agent
-// learns of an end later.
+// maxErrands bounds the open errands of a session. It is below the agent's bound, because an agent
+// takes seconds to end a command.
 const maxErrands = 32
 
 // ReceiveTell handles a tell of the agent.
@@ -80,6 +86,9 @@ func (all *errands) ReceiveTell(f wire.Frame) error {
 	all.mu.Lock()
 	e := all.open[f.Stream]
 	known := f.Stream > 0 && f.Stream <= all.last
+	if what == wire.TellEnd {
+		delete(all.running, f.Stream)
+	}
 	all.mu.Unlock()
 	switch {
 	case !known:

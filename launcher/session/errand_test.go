@@ -94,6 +94,26 @@ func TestInputEndsWithItsErrand(t *testing.T) {
 	})
 }
 
+// Errands that users close one after the other count until the agent has ended them: it takes so
+// many, and would end with more.
+func TestClosedErrandsCount(t *testing.T) {
+	s, e := newAsked(t)
+	e.Close()
+	var err error
+	begun := 1
+	for ; err == nil && begun < 1000; begun++ {
+		if e, err = s.Ask(wire.Ask{Kind: wire.AskExec}); err == nil {
+			e.Close()
+		}
+	}
+	check.Equal(t, begun-1, wire.MaxErrands, "errands were begun")
+	must.OK(t, s.ReceiveTell(tellFrame(7, wire.TellEnd, []byte("{}"))))
+	check.OK(t, s.ReceiveTell(tellFrame(7, wire.TellEnd, []byte("{}"))), "a second end")
+	_, err = s.Ask(wire.Ask{Kind: wire.AskExec})
+	check.OK(t, err, "once one has ended")
+	check.Error(s.Ask(wire.Ask{Kind: wire.AskExec})).Any(t, "beside it")
+}
+
 func manyTells(n, size int) (frames []wire.Frame) {
 	for range n {
 		frames = append(frames, tellFrame(1, wire.TellOut, make([]byte, size)))

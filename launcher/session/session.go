@@ -148,8 +148,13 @@ func (o opening) session(c *command, hello wire.Hello, out *outbox) *Session {
 		Out:       out,
 		command:   c,
 		validator: validator{identity: o.id, exited: map[int]bool{}, spawned: map[int]bool{}},
-		errands:   errands{host: o.id, out: out, open: map[uint32]*Errand{}},
-		foreign:   o.foreign,
+		errands: errands{
+			host:    o.id,
+			out:     out,
+			open:    map[uint32]*Errand{},
+			running: map[uint32]bool{},
+		},
+		foreign: o.foreign,
 	}
 	s.ResetSilence()
 	return s

@@ -14,10 +14,8 @@ import (
 	"github.com/gorun/gorun/internal/net/wire"
 )
 
-const (
-	maxErrands = 64      // of a host at a time
-	maxError   = 8 << 10 // bytes of the text of an error, each up to six in JSON, of which a tell has 64 KiB
-)
+// maxError bounds the bytes of an error's text, each up to six in JSON, of which a tell has 64 KiB.
+const maxError = 8 << 10
 
 // Process is a process to start.
 type Process struct {
@@ -126,7 +124,7 @@ func (s *Server) begin(ask wire.Ask) error {
 	switch {
 	case s.open[ask.ID] != nil || ask.ID == 0:
 		return &wire.FormatError{Reason: fmt.Sprintf("errand %d is begun twice", ask.ID)}
-	case len(s.open) >= maxErrands:
+	case len(s.open) >= wire.MaxErrands:
 		return &wire.FormatError{Reason: "too many errands"}
 	case s.closed:
 		return nil // the job's end is the answer

@@ -66,6 +66,10 @@ func (w *Writer) SendTell(errand uint32, what Tell, data []byte) error {
 	return w.Send(TypeTell, errand, append([]byte{byte(what)}, data...))
 }
 
+// MaxErrands bounds the errands of a host that have not ended, of which the launcher may have
+// cancelled some.
+const MaxErrands = 64
+
 // MaxTell is the most bytes in a tell.
 const MaxTell = MaxData - 1
 
