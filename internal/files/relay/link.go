@@ -36,8 +36,8 @@ var errStarved = errors.New("sent less than 256 KiB in a minute")
 // frames of kind frames.Out. Frames without bytes are signs of life.
 
 // pass sends the file to a host that fetches it, as far as it is there, until it is whole or ctx
-// ends.
-func pass(ctx context.Context, conn net.Conn, b *blob) error {
+// ends, if that host may fetch it.
+func pass(ctx context.Context, conn net.Conn, b *blob, may func() bool) error {
 	if err := conn.SetDeadline(time.Now().Add(silence)); err != nil {
 		return err
 	}
@@ -48,6 +48,9 @@ func pass(ctx context.Context, conn net.Conn, b *blob) error {
 	at := int64(binary.BigEndian.Uint64(head[:]))
 	if at < 0 || at > b.size {
 		return fmt.Errorf("asked for the file from byte %d", at)
+	}
+	if !may() {
+		return errors.New("fetched the file too often")
 	}
 	to := frames.NewWriter(conn)
 	data := make([]byte, copySize)

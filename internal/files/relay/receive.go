@@ -72,11 +72,12 @@ func receive(ctx context.Context, offer []byte, next func() (wire.Frame, error),
 		return err
 	}
 	m := &member{
-		offer:  o,
-		target: to,
-		out:    out,
-		starve: starve,
-		certs:  map[int]secure.Fingerprint{},
+		offer:   o,
+		target:  to,
+		out:     out,
+		starve:  starve,
+		certs:   map[int]secure.Fingerprint{},
+		fetches: map[int]int{},
 	}
 	err = noRoom(m.target, m.offer, m.run(ctx, next))
 	return errors.Join(err, to.Close())
@@ -122,9 +123,10 @@ type member struct {
 	starve time.Duration
 	saying sync.Mutex // held while a report is sent
 
-	mu    sync.Mutex
-	certs map[int]secure.Fingerprint // fingerprints of peers' certificates
-	from  int
+	mu      sync.Mutex
+	certs   map[int]secure.Fingerprint // fingerprints of peers' certificates
+	fetches map[int]int                // how often each peer has fetched the file
+	from    int
 }
 
 func (m *member) run(ctx context.Context, next func() (wire.Frame, error)) error {
@@ -163,9 +165,10 @@ func (m *member) run(ctx context.Context, next func() (wire.Frame, error)) error
 		for _, l := range listeners {
 			defer l.Close()
 			work.Go(func() {
-				m.auth.Serve(l, handshakeTime, func(conn net.Conn, _, _ int) {
+				m.auth.Serve(l, handshakeTime, func(conn net.Conn, peer, _ int) {
 					defer context.AfterFunc(ctx, func() { conn.Close() })()
-					_ = pass(ctx, conn, m.blob) // the other end notices a failure, too
+					// The other end notices a failure, too.
+					_ = pass(ctx, conn, m.blob, func() bool { return m.mayFetch(peer) })
 				})
 			})
 		}
@@ -284,6 +287,15 @@ func (m *member) cert(rank int) (secure.Fingerprint, bool) {
 	defer m.mu.Unlock()
 	c, known := m.certs[rank]
 	return c, known
+}
+
+// mayFetch counts a fetch of a peer, and reports whether it is one of those that it may need: it
+// asks no host again that has failed so often.
+func (m *member) mayFetch(peer int) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.fetches[peer]++
+	return m.fetches[peer] <= maxFailures
 }
 
 // report sends the launcher this host's progress, while there is any.

@@ -363,31 +363,36 @@ func TestLostHostIsReplaced(t *testing.T) {
 	check.That(t, all[2].Fed == 0, "%+v", all[2])
 }
 
+// joining takes an offer, and returns a member that can meet others, and its credentials.
+func joining(next func() (wire.Frame, error)) (m *member, own *secure.Credentials, err error) {
+	f, err := next()
+	if err != nil {
+		return nil, nil, err
+	}
+	m = &member{certs: map[int]secure.Fingerprint{}}
+	if err := json.Unmarshal(f.Payload, &m.offer); err != nil {
+		return nil, nil, err
+	}
+	if own, err = secure.NewCredentials(secure.NewSeed()); err != nil {
+		return nil, nil, err
+	}
+	m.auth, err = secure.NewAuthenticator(secure.Identity{
+		Job:  m.offer.Group,
+		Rank: m.offer.Member,
+		Size: maxMembers,
+		Key:  m.offer.Key,
+	}, 1, own, m.cert)
+	return m, own, err
+}
+
 // liar is an agent that serves other bytes than the file's, and says that it has it.
 func (w *world) liar(say func(to net.Conn) error) agent {
 	return func(next func() (wire.Frame, error), out *wire.Writer) error {
-		f, err := next()
+		m, own, err := joining(next)
 		if err != nil {
 			return err
 		}
-		var o wire.Offer
-		if err := json.Unmarshal(f.Payload, &o); err != nil {
-			return err
-		}
-		own, err := secure.NewCredentials(secure.NewSeed())
-		if err != nil {
-			return err
-		}
-		m := &member{certs: map[int]secure.Fingerprint{}}
-		auth, err := secure.NewAuthenticator(secure.Identity{
-			Job:  o.Group,
-			Rank: o.Member,
-			Size: maxMembers,
-			Key:  o.Key,
-		}, 1, own, m.cert)
-		if err != nil {
-			return err
-		}
+		o := m.offer
 		listeners, where, err := secure.ListenAll(w.Context(), o.Addrs)
 		if err != nil {
 			return err
@@ -396,7 +401,7 @@ func (w *world) liar(say func(to net.Conn) error) agent {
 		defer serving.Wait()
 		defer listeners[0].Close()
 		serving.Go(func() {
-			auth.Serve(listeners[0], time.Minute, func(conn net.Conn, _, _ int) {
+			m.auth.Serve(listeners[0], time.Minute, func(conn net.Conn, _, _ int) {
 				for say(conn) == nil {
 				}
 			})
@@ -420,6 +425,52 @@ func (w *world) liar(say func(to net.Conn) error) agent {
 			}
 		}
 	}
+}
+
+// greedy is an agent that fetches the file again and again, and tells how often it has got it.
+func (w *world) greedy(times int, got *int) agent {
+	return func(next func() (wire.Frame, error), out *wire.Writer) error {
+		m, own, err := joining(next)
+		if err != nil {
+			return err
+		}
+		mark := own.Fingerprint()
+		_ = out.SendMessage(wire.TypeOffered, wire.Offered{Cert: mark[:]})
+		f, err := next()
+		if err != nil {
+			return err
+		}
+		var p wire.Peers
+		if err := f.Decode(&p); err != nil {
+			return err
+		}
+		m.learn(p.Peers)
+		for range times {
+			conn, _, err := reach(w.Context(), m.auth, p.Peers)
+			if err != nil {
+				return err
+			}
+			_, _ = conn.Write(make([]byte, 8))
+			n, _ := io.Copy(io.Discard, conn)
+			conn.Close()
+			if n >= m.offer.Size {
+				*got++
+			}
+		}
+		return errors.New("it has had enough")
+	}
+}
+
+// A host that fetches the file again and again is not given it more often than one whose fetches
+// fail.
+func TestFileIsPassedOnFewTimes(t *testing.T) {
+	w := newWorld(t, 2, testSize)
+	got := 0
+	hosts := []*remote{w.connect("f0", w.honest(0)), w.connect("f1", w.greedy(4*maxFailures, &got))}
+	_, errs := w.deliver(w.group(2), hosts, loopback())
+	check.OK(t, errs[0])
+	check.Error(nil, errs[1]).Any(t, "it has what it does not want")
+	check.Equal(t, got, maxFailures, "times it got the file")
 }
 
 func TestLyingHostIsFoundOut(t *testing.T) {
