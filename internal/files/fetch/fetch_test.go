@@ -219,6 +219,28 @@ func TestDeepFoldersAreRefused(t *testing.T) {
 	check.Error(f.match(w.home, "a")).Says(t, "names", "bring fewer folders")
 }
 
+// Another user's links from a folder to itself match part after part of a pattern. A thousand of
+// them filled the memory.
+func TestLinksToTheirFolderAreBounded(t *testing.T) {
+	w := newWorld(t)
+	for i := range 600 {
+		must.OK(t, os.Symlink(".", filepath.Join(w.home, fmt.Sprint(i))))
+	}
+	var f finder
+	check.Error(f.glob(w.home, "*/*/*")).Says(t, "match: bring fewer")
+	check.That(t, f.seen < 2*maxEntries, "%d names were compared", f.seen)
+	f.seen = maxSeen - 600*600
+	check.Error(f.glob(w.home, "*/*x")).Says(t, "names were compared")
+}
+
+// Folders in each other are read one at a time, and what others put into each waits meanwhile.
+func TestItemsThatWaitAreBounded(t *testing.T) {
+	w := newWorld(t)
+	w.put("d/a", "a", 0o644)
+	f := finder{at: map[string]string{}, held: maxEntries}
+	check.Error(f.match(w.home, "d")).Says(t, "match: bring fewer")
+}
+
 func TestBrokenCopyGoesOn(t *testing.T) {
 	w := newWorld(t)
 	text := strings.Repeat("0123456789abcdef", 200_000) // 13 chunks

@@ -24,7 +24,12 @@ type finder struct {
 	at     map[string]string // path on this host, by the path of an entry
 	names  int               // names in the paths of the entries
 	left   int               // files that are left out
+	seen   int               // names that were compared with a pattern
+	held   int               // items of the folders that are walked now
 }
+
+// Others may make links from a folder to itself, whose names match part after part of a pattern.
+const maxSeen = 1 << 26
 
 // place is the path of a file, and which file was there when it was listed.
 type place struct {
@@ -50,7 +55,7 @@ func find(ask wire.Fetch, home string) (*finder, error) {
 			continue
 		}
 		for _, pattern := range from.Patterns {
-			names, err := glob(dir, pattern)
+			names, err := f.glob(dir, pattern)
 			if err != nil {
 				return nil, relay.Plainly(err)
 			}
@@ -72,16 +77,18 @@ func find(ask wire.Fetch, home string) (*finder, error) {
 
 // glob returns the paths in dir that match a pattern. As in a shell, * matches no leading dot, and
 // a pattern that matches nothing may be a name.
-func glob(dir, pattern string) ([]string, error) {
+func (f *finder) glob(dir, pattern string) ([]string, error) {
 	found := []string{"."}
 	for part := range strings.SplitSeq(pattern, "/") {
 		var next []string
 		for _, name := range found {
-			more, err := matches(dir, name, part)
+			more, err := f.matches(dir, name, part)
 			if err != nil {
 				return nil, err
 			}
-			next = append(next, more...)
+			if next = append(next, more...); len(next) > maxEntries {
+				return nil, tooMany()
+			}
 		}
 		found = next
 	}
@@ -92,7 +99,7 @@ func glob(dir, pattern string) ([]string, error) {
 }
 
 // matches returns the paths of what matches one part of a pattern in the folder at dir/name.
-func matches(dir, name, part string) (all []string, err error) {
+func (f *finder) matches(dir, name, part string) (all []string, err error) {
 	if !strings.ContainsAny(part, `*?[\`) {
 		rel := filepath.Join(name, part)
 		_, err := os.Lstat(filepath.Join(dir, rel))
@@ -109,7 +116,7 @@ func matches(dir, name, part string) (all []string, err error) {
 		return nil, err
 	}
 	defer folder.Close()
-	names, err := namesIn(folder, part)
+	names, err := f.namesIn(folder, part)
 	for _, found := range names {
 		all = append(all, filepath.Join(name, found))
 	}
@@ -118,9 +125,12 @@ func matches(dir, name, part string) (all []string, err error) {
 
 // namesIn returns the names in a folder that match one part of a pattern, sorted. Others may have
 // made more names there than memory has room for.
-func namesIn(folder *os.File, part string) (all []string, err error) {
+func (f *finder) namesIn(folder *os.File, part string) (all []string, err error) {
 	for {
 		some, err := folder.Readdirnames(1024)
+		if f.seen += len(some); f.seen > maxSeen {
+			return nil, fmt.Errorf("more than %d names were compared: give a pattern with fewer folders", maxSeen)
+		}
 		for _, name := range some {
 			is, err := fits(name, part)
 			if err != nil {
@@ -197,10 +207,14 @@ type item struct {
 
 // walk adds what is in a folder that was listed.
 func (f *finder) walk(dir, name string, listed fs.FileInfo) error {
-	all, err := read(filepath.Join(dir, name), listed)
+	all, err := f.read(filepath.Join(dir, name), listed)
 	if err != nil {
 		return err
 	}
+	if f.held += len(all); f.held > maxEntries {
+		return tooMany()
+	}
+	defer func() { f.held -= len(all) }()
 	for _, info := range all {
 		rel := filepath.Join(name, info.Name())
 		err := f.add(dir, rel, info)
@@ -216,7 +230,7 @@ func (f *finder) walk(dir, name string, listed fs.FileInfo) error {
 
 // read returns what is in the folder that was listed at a path. Another user may have put a link in
 // its place, to a folder that only this user may enter, so that nothing is found by its path.
-func read(path string, listed fs.FileInfo) (all []item, err error) {
+func (f *finder) read(path string, listed fs.FileInfo) (all []item, err error) {
 	folder, err := os.OpenRoot(path + "/.") // no pipe, for whose writer it would wait, and no terminal
 	if failed, is := errors.AsType[*fs.PathError](err); is {
 		failed.Path = path
@@ -233,7 +247,7 @@ func read(path string, listed fs.FileInfo) (all []item, err error) {
 	if info, err := top.Stat(); err != nil || placeOf(path, info) != placeOf(path, listed) {
 		return nil, cmp.Or(err, replaced(path))
 	}
-	names, err := namesIn(top, "")
+	names, err := f.namesIn(top, "")
 	if err != nil {
 		return nil, err
 	}
