@@ -469,6 +469,7 @@ func TestHostileHost(t *testing.T) {
 			"dir: f1 announces 9223372036854775807 bytes: no space left on device: "},
 		"a minute of opening folders": {hostile{listed(deep...)}, "names"},
 		"a name of a megabyte":        {hostile{listed(file(long, 4))}, "a path of 1048576 bytes"},
+		"a name that no host has":     {hostile{listed(folder(long[:256]))}, "a name of 256 bytes"},
 		"a link of a megabyte":        {hostile{listed(symlink("a", long))}, "a path of 1048576 bytes"},
 		"a kind of a megabyte":        {hostile{listed(entry("a", workdir.Kind(long), 4, ""))}, "unknown kind"},
 		"another long name":           {hostile{listed(file("a", 4)), offered(sum(long, "text"))}, "was due"},

@@ -30,6 +30,7 @@ const (
 	maxList    = 64 << 20 // bytes of a list, compressed or not: a hostile host may send much
 	maxValues  = 8 * maxEntries
 	maxNotes   = 16
+	maxName    = 255 // bytes of a name, as Linux has it (NAME_MAX)
 )
 
 func (l *List) write(w io.Writer) error {
@@ -69,6 +70,10 @@ func (l *List) check() error {
 		if n := max(len(e.Path), len(e.Target)); n > wire.MaxPath {
 			return &wire.FormatError{Reason: fmt.Sprintf("entry %.80q: a path of %d bytes, at most %d", e.Path, n,
 				wire.MaxPath)}
+		}
+		if n := len(path.Base(string(e.Path))); n > maxName { // making it here would fail as if of this machine
+			return &wire.FormatError{Reason: fmt.Sprintf("entry %.80q: a name of %d bytes, at most %d", e.Path, n,
+				maxName)}
 		}
 	}
 	if err := workdir.Check(l.Entries); err != nil {
