@@ -5,6 +5,8 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -83,18 +85,25 @@ func rshConfig(argv []string, h hostfile.Host) rsh.Config {
 	return c
 }
 
-// lookPath finds a program in PATH, or by its path, and checks that it can be started.
+// lookPath finds a program in the absolute folders of PATH, or by its path, and checks that it can
+// be started. Others may write in the current directory, and one below it may be theirs.
 func lookPath(name string) (string, error) {
+	folders := os.Getenv("PATH")
 	if !strings.Contains(name, "/") {
 		path, err := exec.LookPath(name)
-		if err != nil && !errors.Is(err, exec.ErrDot) { // a current directory in PATH is the user's choice
+		switch {
+		case err == nil:
+			name = path
+		case errors.Is(err, exec.ErrDot):
+			relative := func(folder string) bool { return !filepath.IsAbs(folder) }
+			folders = strings.Join(slices.DeleteFunc(filepath.SplitList(folders), relative), ":")
+		default:
 			return "", err
 		}
-		name = path
 	}
 	dir, err := os.Getwd()
 	if err != nil {
 		return "", err
 	}
-	return lookup.Place{Dir: dir}.Find(name, "")
+	return lookup.Place{Dir: dir}.Find(name, folders)
 }

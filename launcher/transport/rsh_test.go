@@ -2,6 +2,8 @@ package transport
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -9,6 +11,7 @@ import (
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/environ"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/usage"
 	"github.com/gorun/gorun/ssh"
 )
@@ -65,6 +68,23 @@ func TestWhichRemoteShell(t *testing.T) {
 	}
 	_, err := findRemoteShell(Options{Launcher: "system-ssh"}, lookAmong())
 	check.That(t, usage.Is(err), "no ssh: %v", err)
+}
+
+// The current directory may be one in which others write, and the system's ssh is also tried where
+// a host denies access to the built-in client.
+func TestHostsAreReachedByNoProgramOfTheCurrentDirectory(t *testing.T) {
+	t.Chdir(t.TempDir())
+	own := t.TempDir()
+	for _, folder := range []string{".", "tools", own} {
+		must.OK(t, os.MkdirAll(folder, 0o755))
+		must.OK(t, os.WriteFile(filepath.Join(folder, "ssh"), []byte("#!/bin/sh\n"), 0o755))
+	}
+	for _, before := range []string{"", ".:", ":", "tools:"} {
+		t.Setenv("PATH", before+own)
+		argv := must.Get(systemSSH(lookPath))(t)
+		check.Equal(t, argv[0], own+"/ssh", "with PATH=", before, "...")
+	}
+	check.Equal(t, must.Get(lookPath("./ssh"))(t), must.Get(filepath.Abs("ssh"))(t))
 }
 
 func TestHowAProgramIsCalledForAHost(t *testing.T) {
