@@ -3,6 +3,7 @@ package errand
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -57,12 +58,15 @@ func TestReadingsHaveGPUs(t *testing.T) {
 			[]wire.GPUUse{{Index: 0, UUID: "GPU-a", Name: "H100", Busy: 97, Memory: 80 << 30, Used: 1 << 30},
 				{Index: 1, UUID: "GPU-b", Name: "H100", Busy: -1, Memory: 80 << 30}}, ""},
 		{"echo Failed to initialize NVML", nil, `nvidia-smi: expected 6 values in "Failed to initialize NVML"`},
-		{"", nil, `exec: "nvidia-smi": executable file not found in $PATH`},
+		{"", nil, "find nvidia-smi: file does not exist"},
 	} {
 		dir := t.TempDir()
+		theirs := t.TempDir() // is passed over, as others write there
 		if tc.script != "" {
 			must.OK(t, os.WriteFile(filepath.Join(dir, "nvidia-smi"), []byte("#!/bin/sh\n"+tc.script+"\n"), 0o700))
-			dir += ":" + os.Getenv("PATH")
+			must.OK(t, errors.Join(os.Chmod(theirs, 0o777),
+				os.WriteFile(filepath.Join(theirs, "nvidia-smi"), []byte("#!/bin/sh\necho theirs\n"), 0o755)))
+			dir = theirs + ":" + dir + ":" + os.Getenv("PATH")
 		}
 		t.Run(tc.script, func(t *testing.T) {
 			t.Setenv("PATH", dir)
