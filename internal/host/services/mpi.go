@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
-	"math"
 	"net"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -43,6 +44,7 @@ type mpi struct {
 	conns  map[int]*pmiConn // by rank
 	aborts map[int]abort    // calls of MPI_Abort, by rank
 	others map[int]bool     // ranks on whose sockets another user has written
+	left   map[string]bool  // names of shared memory of ended worlds, without their last numbers
 }
 
 // place is a rank of a world.
@@ -107,6 +109,7 @@ func newMPI(job wire.Job, store pmi.Store, port bool, send func(wire.Type, any),
 		places:  map[int]place{},
 		aborts:  map[int]abort{},
 		others:  map[int]bool{},
+		left:    map[string]bool{},
 	}
 	m.aborted = func(rank, code int) {
 		m.mu.Lock()
@@ -296,7 +299,7 @@ func (m *mpi) forget(number int) {
 	})
 	m.mu.Unlock()
 	if known && !others {
-		removeSegments(p.host)
+		m.leave(p.host)
 	}
 }
 
@@ -312,28 +315,46 @@ func (m *mpi) close() {
 	}
 	m.mu.Unlock()
 	m.wg.Wait()
-	removeSegments(m.host)
+	m.leave(m.host)
 	for _, p := range m.places {
-		removeSegments(p.host)
+		m.leave(p.host)
+	}
+	if len(m.left) > 0 {
+		removeNumbered(trust.Names(pmi.SegmentFolder, maxNames), m.left)
 	}
 }
 
-// removeSegments removes the shared memory that the ranks of a world have left, all of which have
-// ended. A rank that has become another user may have named a third user's.
-func removeSegments(h *pmi.Host) {
-	patterns := h.Segments()
-	if len(patterns) == 0 {
-		return
+// maxNames bounds the names that are looked at in a folder in which other users may make millions.
+const maxNames = 1 << 22
+
+// leave removes the shared memory that the ranks of a world have left, all of which have ended.
+// What has to be looked for is left to close, which looks once for that of all worlds.
+func (m *mpi) leave(h *pmi.Host) {
+	paths, numbered := h.Segments()
+	for _, path := range paths {
+		removeOwn(path)
 	}
-	for name := range trust.Names(pmi.SegmentFolder, math.MaxInt) {
-		file := filepath.Join(pmi.SegmentFolder, name)
-		left := slices.ContainsFunc(patterns, func(pattern string) bool {
-			is, _ := filepath.Match(pattern, file) // the pattern is valid
-			return is
-		})
-		if left && ownFile(file) {
-			_ = os.Remove(file) // another rank's agent may have done so
+	if numbered != "" {
+		m.mu.Lock()
+		m.left[numbered] = true
+		m.mu.Unlock()
+	}
+}
+
+// removeNumbered removes the shared memory that has one of the names and a number.
+func removeNumbered(names iter.Seq[string], left map[string]bool) {
+	for name := range names {
+		if left[name[:strings.LastIndexByte(name, '_')+1]] {
+			removeOwn(filepath.Join(pmi.SegmentFolder, name))
 		}
+	}
+}
+
+// removeOwn removes a file if it is this user's: a rank that has become another user may have named
+// a third user's.
+func removeOwn(file string) {
+	if ownFile(file) {
+		_ = os.Remove(file) // another rank's agent may have done so
 	}
 }
 

@@ -1,11 +1,13 @@
 package services
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -13,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorun/gorun/internal/mpi/pmi"
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
@@ -127,4 +130,24 @@ func TestSegmentsOfOthersStay(t *testing.T) {
 	}
 	m.end(0, 0, 0, nil)
 	m.close()
+}
+
+// Other users may make millions of files beside the ranks' shared memory: it is looked for once a
+// job, not at the end of each world of spawned ranks.
+func TestSegmentsAreLookedForOnce(t *testing.T) {
+	m := startMPI(t, wire.Job{ID: rand.Text(), Size: 1, Ranks: []wire.Rank{{}}})
+	theirs := must.Get(m.connect(0))(t)
+	defer theirs.Close()
+	must.Get(fmt.Fprintln(theirs, "cmd=init pmi_version=1 pmi_subversion=1"))(t)
+	m.end(0, 0, 0, nil)
+	_, numbered := m.host.Segments()
+	path := filepath.Join(pmi.SegmentFolder, numbered+"0")
+	must.OK(t, os.WriteFile(path, nil, 0o600))
+	defer os.Remove(path)
+	m.places[7] = place{m.host, 0}
+	m.forget(7)
+	_, err := os.Lstat(path)
+	check.OK(t, err)
+	m.close()
+	check.Error(os.Lstat(path)).Is(t, os.ErrNotExist)
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -158,7 +157,7 @@ func RemoveFolder(guard contain.Guard) {
 		if trust.Check(parent) != nil {
 			continue
 		}
-		for name := range trust.Names(parent, math.MaxInt) {
+		for name := range trust.Names(parent, maxNames) {
 			if !strings.HasPrefix(name, folderPrefix(guard)) {
 				continue
 			}

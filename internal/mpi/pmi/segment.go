@@ -4,7 +4,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash/fnv"
-	"path"
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -33,18 +33,19 @@ func publishedSegment(key, value string) string {
 	return name
 }
 
-// Segments returns patterns, as of [path.Match], for the files in which MPICH's ranks of this host
-// share memory. MPICH removes them when all ranks have found them, so ranks that are killed before
-// that leave them. It returns nothing while no rank has called MPI_Init.
-func (h *Host) Segments() []string {
+// Segments returns the paths of files in which MPICH's ranks of this host share memory, and what is
+// before the last number in the names of others. MPICH removes them when all ranks have found them,
+// so ranks that are killed before that leave them. It returns nothing while no rank has called
+// MPI_Init.
+func (h *Host) Segments() (paths []string, numbered string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.inside) == 0 {
-		return nil
+		return nil, ""
 	}
 	hash := fnv.New32a() // MPICH 5 derives the name from the key-value space's
 	hash.Write([]byte(h.Name))
-	return append([]string{path.Join(SegmentFolder, fmt.Sprintf("mpich_shm_%x_*", hash.Sum32()))}, h.segments...)
+	return slices.Clone(h.segments), fmt.Sprintf("mpich_shm_%x_", hash.Sum32())
 }
 
 // maxSegments bounds the segments that ranks may publish.
