@@ -73,10 +73,14 @@ func same(proofs []proof, scanned time.Time, find func(path string) (proof, bool
 // proofsIn returns a function that finds the proof of a path in dir, and one that ends the search.
 // It opens files where it can, since network file systems may answer a stat from their cache, and
 // follows no links below dir. It finds nothing in a file system that another user serves, which may
-// also be mounted below dir, on a single file.
+// also be mounted below dir, on a single file, and may never answer.
 func proofsIn(dir string) (find func(path string) (proof, bool), end func()) {
-	folder, err := os.OpenFile(dir, unix.O_RDONLY|unix.O_DIRECTORY, 0)
-	if err == nil && trust.FileSystem(folder) != nil {
+	var folder *os.File
+	_, err := trust.Stat(dir)
+	if err == nil {
+		folder, err = os.OpenFile(dir, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	}
+	if err == nil && trust.FileSystem(folder) != nil { // another one was mounted meanwhile
 		folder.Close()
 		err = fs.ErrPermission
 	}
@@ -86,7 +90,10 @@ func proofsIn(dir string) (find func(path string) (proof, bool), end func()) {
 	return func(path string) (proof, bool) {
 		f := folder
 		if path != "." {
-			if f, err = openBelow(folder, path, pathOnly); err != nil {
+			if err = shownBelow(folder, path); err == nil {
+				f, err = openBelow(folder, path, pathOnly)
+			}
+			if err != nil {
 				return proof{}, false
 			}
 			defer f.Close()
@@ -103,6 +110,26 @@ func proofsIn(dir string) (find func(path string) (proof, bool), end func()) {
 		}
 		return proofOf(path, info), true
 	}, func() { folder.Close() }
+}
+
+// shownBelow returns an error if a file system of another user's is on the way to a path below an
+// open folder.
+func shownBelow(folder *os.File, path string) error {
+	for i, c := range path {
+		if c != '/' {
+			continue
+		}
+		above, err := openBelow(folder, path[:i], pathOnly)
+		if err != nil {
+			return err
+		}
+		err = trust.FileSystemBelow(folder, above)
+		above.Close()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // statOf describes an open file in a folder, unless its file system is another user's, which says

@@ -266,6 +266,45 @@ func TestFolderOfAnotherUsersFileSystemIsNotTheStagedOne(t *testing.T) {
 	must.That(t, strings.Contains(r.Out.String(), "/.cache/gorun/work/"), "the rank runs in %s", &r.Out)
 }
 
+// A folder that another user's process shows where the staged one is here, and of which it answers
+// nothing, holds no job up.
+func TestSilentFolderIsNotAwaitedForTheStagedOne(t *testing.T) {
+	c := lab.MustNamespacesAs(t, victim, lab.Specs(1)...)
+	s := newCommons(t, c.Dir)
+	s.as(0, `mkdir -m 1777 scratch`)
+	s.as(victim, `mkdir scratch/work && touch scratch/work/train.py`)
+	scratch := filepath.Join(c.Dir, "scratch")
+	work := filepath.Join(scratch, "work")
+	asOn(t, c, 0, `mount -t tmpfs -o mode=1777 tmpfs "$1"`, scratch)
+	asOn(t, c, attacker, `mkdir "$1"`, work)
+	mountMirage(t, c, filepath.Join(c.Dir, "theirs"), work, "silent")
+	r := command.Start(t, c, "-H", "f1", "--stage", work, "sh", "-c", "pwd && ls").Want(0)
+	must.That(t, strings.Contains(r.Out.String(), "/.cache/gorun/work/"), "the rank runs in %s", &r.Out)
+}
+
+// Neither is one in a folder of another user's own that has the number of the staged one.
+func TestSilentFolderIsNotAwaitedInTheStagedOnesPlace(t *testing.T) {
+	if os.Getuid() != 0 {
+		lab.Skip(t, "needs root to mount")
+	}
+	scratch := t.TempDir()
+	must.Run(t, exec.Command("sh", "-c", `chmod 755 "$0/.." && exec mount -t tmpfs -o mode=1777 tmpfs "$0"`, scratch))
+	t.Cleanup(func() { must.Run(t, exec.Command("umount", "-l", scratch)) })
+	c := lab.MustNamespacesAs(t, victim, lab.Specs(1)...)
+	work := filepath.Join(scratch, "work")
+	s := newCommons(t, c.Dir)
+	s.as(victim, fmt.Sprintf(`mkdir -p %[1]s && cd %[1]s && : >train.py && sleep 0.1 && echo mine >>train.py`,
+		filepath.Join(work, "src")))
+	number := asOn(t, c, victim, `stat -c %i "$1"`, work)
+	asOn(t, c, 0, `mount -t tmpfs -o mode=1777 tmpfs "$1"`, scratch)
+	asOn(t, c, attacker, `mkdir -p "$1/src"`, work)
+	must.Equal(t, asOn(t, c, victim, `stat -c %i "$1"`, work), number, "the number of the attacker's folder")
+	mountMirage(t, c, filepath.Join(c.Dir, "theirs"), filepath.Join(work, "src"), "silent")
+	asOn(t, c, attacker, `touch "$1"`, work) // as a folder that a job changes
+	r := command.Start(t, c, "-H", "f1", "--stage", work, "sh", "-c", "pwd && ls").Want(0)
+	must.That(t, strings.Contains(r.Out.String(), "/.cache/gorun/work/"), "the rank runs in %s", &r.Out)
+}
+
 // A folder of another user's own that has the number of the staged one, and in which a process of
 // theirs shows files with the numbers and times of the staged ones, is not taken for it either. On
 // many file systems a user has a say in the number of a new folder, and nowhere in its time.
