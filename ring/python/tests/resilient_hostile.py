@@ -1,11 +1,13 @@
 """A rank that gives others the state of a training can spoil the values, and nothing else: rank 1 tries it on rank 0."""
 
 import time
+from types import SimpleNamespace
 
 import gorun.torch as ring
 import torch
 
 from gorun import MismatchError, _job, _places
+from gorun._ledger import NEVER, Decision
 from gorun.torch import _shards, _transfer, resilient
 
 # What rank 1 tells in the place of a state, and what rank 0 says of it.
@@ -44,14 +46,22 @@ _transfer.take_apart = take_apart
 
 # Another rank that has the state as well says that it is not the same, and names it.
 full = {"at": (1, 2), "w": torch.zeros(1000)}
-for told in ({}, {"w": torch.zeros(1)}, {"w": torch.zeros(2000)}, {"w": torch.zeros(1000, dtype=torch.int32)}, {"at": (1, 3), "w": full["w"]}, {"at": (full["w"], 2), "w": full["w"]}):
-    try:
-        _transfer.transfer(comm, [1, 0], [], told if rank == 1 else full, 1 << 20, ("at",))
-        assert rank == 1, told
-    except MismatchError as e:
-        assert rank == 0 and "that rank 1 sends cannot be read: it" in str(e) and "other ranks that have it" in str(e), (told, e)
-    comm.run(_transfer._ring.call(_transfer._ring.BARRIER))
-_transfer.transfer(comm, [1, 0], [], full, 1 << 20, ("at",))
+for told, wrong in (
+    ({}, "its tensors are not"), ({"w": torch.zeros(1)}, "its tensors are not"), ({"w": torch.zeros(2000)}, "its tensors are not"),
+    ({"w": torch.zeros(1000, dtype=torch.int32)}, "its tensors are not"), ({"at": (1, 3), "w": full["w"]}, "another value for 'at'"),
+    ({"at": (full["w"], 2)}, "another value for 'at'"), (7, "another value for 'at'"),
+):  # fmt: skip
+    for holders in ([1, 0], [1]):  # nor does one that has the state, and sends nothing of it, believe in another position
+        if len(holders) == 1 and wrong.startswith("its"):
+            continue
+        held = told if rank == 1 else full
+        try:
+            _transfer.transfer(comm, holders, [], held, 1 << 20, {"at": (1, 2)})
+            assert rank == 1, told
+        except MismatchError as e:
+            assert rank == 0 and "that rank 1 sends cannot be read: it" in str(e) and (wrong in str(e) or len(holders) == 2), (told, e)
+        comm.run(_transfer._ring.call(_transfer._ring.BARRIER))
+_transfer.transfer(comm, [1, 0], [], full, 1 << 20, {"at": (1, 2)})
 
 # Its bools are bools, whatever their bytes are.
 raw = torch.arange(256, dtype=torch.uint8)
@@ -168,6 +178,15 @@ for said in (7, {}, {"committed": 1}, {"committed": 1, "at": (1, 0, 0, 4)}, {"co
         raise SystemExit("%s was taken" % (said,))
     except MismatchError as e:
         assert "rank 1 sends cannot be read" in str(e), e
+training._job = SimpleNamespace(rank=rank, size=2, comm=comm)
+training._ledger = resilient.Ledger([0, 1])
+training._at = position(2)
+training._at.passes = 1 - rank  # which rank 0 says to all who begin
+try:
+    training._restore(Decision(0, [], [], [0, 1], [], NEVER))
+    raise SystemExit("a training begins at its end")
+except MismatchError as e:
+    assert "that rank 0 sends cannot be read: after step 0 it is at batch 0 of pass 1" in str(e), e
 training._enter = training._arrive = lambda: None
 training._calls = 0
 training._at = position(2)

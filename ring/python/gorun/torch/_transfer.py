@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import ctypes
 import itertools
-from typing import Any, Dict, Iterator, List, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import torch
 
@@ -18,13 +18,13 @@ VALUES = 1 << 23  # values in that; a tensor has about twenty
 OBJECT = 512  # bytes of a tensor without elements
 
 
-def transfer(comm: _ring.Comm, holders: Sequence[int], receivers: Sequence[int], state: Any, limit: int, same: Sequence[str] = ()) -> Any:
+def transfer(comm: _ring.Comm, holders: Sequence[int], receivers: Sequence[int], state: Any, limit: int, known: Optional[Dict[str, Any]] = None) -> Any:
     """Returns the holders' state on the receivers, and None elsewhere. It is a collective, and state counts on the holders only, which have
     the same.
 
     A receiver gets it in memory of its own, each part from another holder. A state is made of numbers, texts, tensors, lists, tuples and
     dicts, and its tensors have at most limit bytes. Receiving one runs no code. A MismatchError names the holder that says something else: other
-    tensors than another holder has, or other values of these keys.
+    tensors than another holder has, or other values than this rank has known by their keys.
     """
     tensors: List[torch.Tensor] = []
     holds = comm.rank in holders
@@ -32,10 +32,15 @@ def transfer(comm: _ring.Comm, holders: Sequence[int], receivers: Sequence[int],
     message = _data.dump(take_apart(state, tensors)) if holds else b""
     told = broadcast(comm, message, holders[0])
     made = None
-    if not holds:
-        made = read(told, tensors, holders[0], limit, "cpu" if receives else "meta")
-    elif comm.rank != holders[0]:
-        _compare(told, tensors, {key: state[key] for key in same}, holders[0], limit)
+    if comm.rank != holders[0]:
+        theirs: List[torch.Tensor] = []
+        made = read(told, theirs, holders[0], limit, "cpu" if receives else "meta")
+        if holds and [(t.dtype, t.shape) for t in theirs] != [(t.dtype, t.shape) for t in tensors]:  # it would send another share
+            raise unreadable(holders[0], "its tensors are not those of other ranks that have it")
+        for key, value in (known or {}).items():
+            if type(made) is not dict or not _alike(made.get(key), value):
+                raise unreadable(holders[0], "it has another value for %r than other ranks" % key)
+        tensors = tensors if holds else theirs
     stream = Stream(tensors)
     for begin in range(0, stream.size, PIECE):
         cuts = _cuts(begin, min(begin + PIECE, stream.size), len(holders))
@@ -136,17 +141,6 @@ def read(told: bytes, tensors: List[torch.Tensor], holder: int, limit: int, devi
         return _put_together(_data.load(told, VALUES), _made(tensors, limit, device))
     except (ValueError, TypeError, LookupError, RuntimeError) as e:
         raise unreadable(holder, "%.200s" % e) from None
-
-
-def _compare(told: bytes, mine: List[torch.Tensor], same: Dict[str, Any], holder: int, limit: int) -> None:
-    """Checks that a holder tells of the state that this one has. Each sends a share of the tensors, and would send another one."""
-    theirs: List[torch.Tensor] = []
-    made = read(told, theirs, holder, limit, "meta")
-    if [(t.dtype, t.shape) for t in theirs] != [(t.dtype, t.shape) for t in mine]:
-        raise unreadable(holder, "its tensors are not those of other ranks that have it")
-    for key, value in same.items():
-        if type(made) is not dict or not _alike(made.get(key), value):
-            raise unreadable(holder, "it has another value for %r than other ranks that have it" % key)
 
 
 def _alike(theirs: Any, mine: Any) -> bool:

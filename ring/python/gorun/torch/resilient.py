@@ -322,12 +322,15 @@ class Resilient:
             lacking = {*decision.fresh, *(r for send in decision.sends for r in send.receivers)}
             root = min(set(range(self._job.size)) - lacking, default=0)
             told = broadcast(self._job.comm, json.dumps(self._at.said()).encode() if rank == root else b"", root, POSITION)
-            self._at.set(_heard(told, _Position.read, root))
+            self._at.set(_at_step(_heard(told, _Position.read, root), step, root))
         if rank in decision.fresh and self._ledger.owns != OWNED:
             self._ledger.receive(step)
         if rank in decision.back:
             assert self._copies is not None  # without copies nothing is kept
             self._take(self._copies.own(step), rank, step)
+        known = {"at": self._at.said(), "committed": step}
+        if any(rank in send.receivers for send in decision.sends):
+            known = {}
         for send in decision.sends:
             state = None
             if rank in send.holders and send.copied:
@@ -336,7 +339,7 @@ class Resilient:
                 _place_of(state, self._ledger.shards.index(send.shard), step)  # so that a receiver does not blame this rank for what it was given
             elif rank in send.holders:
                 state = self._state()
-            state = transfer(self._job.comm, send.holders, send.receivers, state, self._limit(), ("at", "committed"))
+            state = transfer(self._job.comm, send.holders, send.receivers, state, self._limit(), known)
             if rank in send.receivers:
                 self._take(state, send.holders[0], step)
         self._decision = None
@@ -715,8 +718,13 @@ def _place_of(state: Any, holder: int, step: int) -> Tuple[int, int, int, int]:
     committed, at = _believed(state, lambda s: (_number(s["committed"]), _Position.read(s["at"])), holder)
     if committed != step:
         raise unreadable(holder, "it is that of step %d, and not of step %d" % (committed, step))
+    return _at_step(at, step, holder)
+
+
+def _at_step(at: Tuple[int, int, int, int], step: int, rank: int) -> Tuple[int, int, int, int]:
+    """A position that a rank says, if the training can be there after so many steps: each batch is one, and each end of a pass."""
     if at[0] + at[1] > step:
-        raise unreadable(holder, "after step %d it is at batch %d of pass %d" % (step, at[1], at[0]))
+        raise unreadable(rank, "after step %d it is at batch %d of pass %d" % (step, at[1], at[0]))
     return at
 
 
