@@ -169,6 +169,8 @@ func TestErrands(t *testing.T) {
 		{"a terminal", wire.Ask{Argv: wire.Texts{"sh", "-c", "stty size; echo $TERM"},
 			Terminal: &wire.Terminal{Rows: 33, Columns: 111, Name: "kind"}}, "", "33 111\r\nkind\r\n", "",
 			wire.ErrandEnd{}},
+		{"the terminal of no rank", wire.Ask{Kind: wire.AskTerminal}, "", "", "",
+			wire.ErrandEnd{Error: "a terminal is of one rank, and 0 were named"}},
 		{"processes", wire.Ask{Kind: wire.AskProcesses}, "", fmt.Sprintf(`{"4":%d}`, os.Getpid()), "", wire.ErrandEnd{}},
 		{"readings end with the ranks", wire.Ask{Kind: wire.AskWatch, Ranks: []int{5}, Every: time.Hour}, "", "", "",
 			wire.ErrandEnd{}},

@@ -90,7 +90,10 @@ func (s *Server) release(t *rankTerminal) {
 
 // attachTerminal connects the user with the terminal of a rank until the rank ends.
 func (e *errand) attachTerminal() error {
-	t, err := e.server.reserve(e.ranks()[0])
+	if len(e.ask.Ranks) != 1 {
+		return fmt.Errorf("a terminal is of one rank, and %d were named", len(e.ask.Ranks))
+	}
+	t, err := e.server.reserve(e.ask.Ranks[0])
 	if err != nil {
 		return err
 	}
