@@ -271,11 +271,6 @@ func (j *elasticJob) hearOfSlow() {
 // close ends the remaining sessions and connections.
 func (j *elasticJob) close() {
 	j.endLife(errOver)
-	for _, p := range j.procs { // agents that took too long to end
-		if p.session != nil {
-			p.session.HangUp()
-		}
-	}
 	for _, h := range j.hosts {
 		h.pool.Cut(&j.wg)
 	}

@@ -154,6 +154,8 @@ func (j *elasticJob) live(ctx context.Context, p *elasticProcess, at hostfile.Ho
 	}
 	_, local := conn.Host.(Local)
 	j.post(processUp{p, s, local})
+	stop := context.AfterFunc(j.life, s.HangUp) // agents that take too long to end
+	defer stop()
 	err = j.opts.Sessions.During(s, j.read)
 	s.Close()
 	j.post(processDown{p, err})
