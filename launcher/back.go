@@ -117,12 +117,12 @@ func (l *loop) back(ctx context.Context, hosts []backHost) *core.Back {
 				strings.Join(l.opts.Back.Patterns, " or "))})
 		default:
 			b.Hosts++
+			b.Files += g.Files
+			b.Bytes += g.Bytes
 		}
 		for _, note := range g.Notes {
 			b.Notes = append(b.Notes, names[i]+": "+note)
 		}
-		b.Files += g.Files
-		b.Bytes += g.Bytes
 	}
 	if local != nil {
 		b.Failed = append(b.Failed, HostError{Host: fetch.ThisMachine, Err: local})

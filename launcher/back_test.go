@@ -35,15 +35,39 @@ func giving(answer func(a *fake.Agent) error) *fake.Machine {
 
 // giveFolder is an honest answer: an empty folder.
 func giveFolder(a *fake.Agent) error {
+	return errors.Join(announce(a, workdir.Entry{Path: "d", Kind: workdir.Dir, Mode: 0o700}), a.UntilEOF())
+}
+
+// announce answers with what will come.
+func announce(a *fake.Agent, entries ...workdir.Entry) error {
 	if _, err := a.Expect(wire.TypeFetch); err != nil {
 		return err
 	}
 	var list bytes.Buffer
 	zip := gzip.NewWriter(&list)
-	entries := []workdir.Entry{{Path: "d", Kind: workdir.Dir, Mode: 0o700}}
-	err := errors.Join(json.NewEncoder(zip).Encode(fetch.List{Entries: entries}), zip.Close(),
+	return errors.Join(json.NewEncoder(zip).Encode(fetch.List{Entries: entries}), zip.Close(),
 		a.Out.Send(wire.TypeFolder, 0, list.Bytes()))
-	return errors.Join(err, a.UntilEOF())
+}
+
+// What a host has announced, and not sent, does not count as files that came back.
+func TestAnnouncedFilesDoNotCount(t *testing.T) {
+	top := t.TempDir()
+	must.OK(t, os.Chmod(top, 0o755))
+	promising := giving(func(a *fake.Agent) error {
+		return announce(a, workdir.Entry{
+			Path: "f",
+			Kind: workdir.File,
+			Size: 1000,
+			Mode: 0o600,
+		})
+	})
+	r, err := runOn(t, []*fake.Machine{giving(giveFolder), promising}, func(o *Options) {
+		o.Back = &Back{Patterns: []string{"*"}, Dir: top}
+	})
+	must.OK(t, err)
+	check.That(t, len(r.Back.Failed) == 1 && r.Back.Failed[0].Host == "h1", "failed: %v", r.Back.Failed)
+	check.That(t, r.Back.Hosts == 1 && r.Back.Files == 0 && r.Back.Bytes == 0, "%d files, %d bytes came from %d",
+		r.Back.Files, r.Back.Bytes, r.Back.Hosts)
 }
 
 // Whatever a hostile host says when its files are to come back: the job ends, those of the other
