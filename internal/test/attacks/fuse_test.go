@@ -448,6 +448,26 @@ func TestSilentFileSystemsOfAnotherUserAreNotAwaited(t *testing.T) {
 	}
 }
 
+// Nor is one that is on the way to the path that gorun has on the launcher's machine, nor is a link
+// to one followed there.
+func TestSilentFileSystemInThePlaceOfGorunIsNotAwaited(t *testing.T) {
+	c := lab.MustNamespacesAs(t, victim, lab.Specs(1)...)
+	s := newCommons(t, c.Dir)
+	s.as(0, `mkdir -m 777 scratch && mkdir scratch/bin && cp `+command.Binary("gorun")+` scratch/bin`)
+	bin := filepath.Join(c.Dir, "scratch/bin")
+	asOn(t, c, 0, `mount -t tmpfs -o mode=777 tmpfs "$1"`, filepath.Dir(bin))
+	mount := filepath.Join(c.Dir, "open/mirage")
+	asOn(t, c, attacker, `mkdir "$1" && ln -s "$1" "$2"`, mount, bin)
+	mountMirage(t, c, filepath.Join(c.Dir, "theirs"), mount, "silent")
+	start := func() {
+		command.StartPath(t, c, filepath.Join(bin, "gorun"), nil, "--wdir", "/", "-H", "f1", "true").Want(0)
+	}
+	start()
+	asOn(t, c, attacker, `rm "$1" && mkdir "$1"`, bin)
+	mountMirage(t, c, filepath.Join(c.Dir, "theirs"), bin, "silent")
+	start()
+}
+
 // A file of a process that answers no read holds up no start of a job that names it as data. In the
 // memory of a rank it hides the stacks of no other rank, and the job ends in order.
 func TestMemoryThatDoesNotAnswerHidesNoOtherRank(t *testing.T) {
