@@ -100,6 +100,7 @@ class Ledger:
         self.owns = UNBORN
         self.committed = 0
         self.voted = False
+        self.newest = 0  # step that this rank has heard of
         self.shards = shards
         self.kept = Kept()
 
@@ -143,13 +144,20 @@ class Ledger:
         return decision
 
     def _check(self, all_said: Sequence[Said]) -> None:
-        """Checks that this rank has its part of a generation of which another one knows that it is complete on all ranks."""
+        """Checks what others say against what this rank knows if it has the state: no step was committed without its vote, and it has its part of
+        a generation that is complete on all ranks.
+        """
+        known = max(self.newest, self.committed + self.voted)
         there = {g.id for g in self.kept.generations if g.complete}
         for r, said in enumerate(all_said):
+            step = max([said.committed, *said.kept])
+            if self.owns == OWNED and step > known:
+                raise errors.MismatchError("gorun: rank %d says that step %d is committed, for which this one has not voted" % (r, step))
             if self.owns == OWNED and said.whole > self.kept.whole and said.whole not in there:
                 raise errors.MismatchError(
                     "gorun: rank %d says that all ranks have their copies of step %d, and this one has not" % (r, said.whole[1])
                 )
+            self.newest = max(self.newest, step)
 
     def _first(self, all_said: Sequence[Said]) -> Decision:
         if any(said.owns == HEARD for said in all_said):

@@ -507,6 +507,26 @@ def false_copies():
         pass
 
 
+def false_steps():
+    """A rank that says that it is at a step for which others have not voted is named by them: they would take its state."""
+    for shards in (None, [0, 1]):
+        for voted, change in ((False, {"committed": 7}), (True, {"committed": 8}), (True, {"kept": [1 << 40], "held": [(0, 1 << 40)]})):
+            ledger = _ledger.Ledger(shards)
+            ledger.receive(6)
+            honest = ledger.said()
+            if voted:
+                ledger.vote()
+            try:
+                step = ledger.decide(0, [ledger.said(), honest._replace(**change)]).step
+                raise SystemExit("both go to step %d" % step)
+            except errors.MismatchError as e:
+                assert "rank 1 says that step %d is committed" % max(change.get("committed", 0), *change.get("kept", [0])) in str(e), e
+    ledger = _ledger.Ledger()
+    ledger.receive(6)
+    ledger.vote()
+    assert ledger.decide(0, [ledger.said(), ledger.said()._replace(committed=7, voted=False)]).forward == [0]
+
+
 def number(name, usually):
     return int(os.environ.get(name) or usually)
 
@@ -527,6 +547,7 @@ def main():
     assert play(1, True).log == play(1, True).log, "two runs of a seed differ"
     many_steps()
     false_copies()
+    false_steps()
     print("%d trainings: %s" % (n, ends))
     print("all right")
 
