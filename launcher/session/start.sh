@@ -4,7 +4,7 @@
 # GORUN_START_DIR. The line for an agent, with its nonce, shows that the account runs commands.
 #
 # On a host, others may be able to make what is on the way to $1. So apart succeeds when no file system of another user (FUSE) is there, whose process
-# may never answer. If there are any, links are not followed either, which may lead to one.
+# may never answer. If there are any, links are not followed either, which may lead to one. The list of mounts has octal numbers in the place of blanks.
 
 o=$PWD x=$1 y=$2 e=85
 shift 2
@@ -20,6 +20,7 @@ apart() {
 			*,user_id=*) ;;
 			*) continue ;;
 			esac
+			v=$(printf %b. "$v") v=${v%.}
 			case $x/ in
 			"${v%/}"/*) exit 1 ;;
 			esac

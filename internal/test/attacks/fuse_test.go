@@ -449,12 +449,12 @@ func TestSilentFileSystemsOfAnotherUserAreNotAwaited(t *testing.T) {
 }
 
 // Nor is one that is on the way to the path that gorun has on the launcher's machine, nor is a link
-// to one followed there.
+// to one followed there, whatever the list of mounts makes of its blanks.
 func TestSilentFileSystemInThePlaceOfGorunIsNotAwaited(t *testing.T) {
 	c := lab.MustNamespacesAs(t, victim, lab.Specs(1)...)
 	s := newCommons(t, c.Dir)
-	s.as(0, `mkdir -m 777 scratch && mkdir scratch/bin && cp `+command.Binary("gorun")+` scratch/bin`)
-	bin := filepath.Join(c.Dir, "scratch/bin")
+	s.as(0, `mkdir -m 777 "a scratch" && mkdir "a scratch/bin" && cp `+command.Binary("gorun")+` "a scratch/bin"`)
+	bin := filepath.Join(c.Dir, "a scratch/bin")
 	asOn(t, c, 0, `mount -t tmpfs -o mode=777 tmpfs "$1"`, filepath.Dir(bin))
 	mount := filepath.Join(c.Dir, "open/mirage")
 	asOn(t, c, attacker, `mkdir "$1" && ln -s "$1" "$2"`, mount, bin)
