@@ -195,7 +195,7 @@ func (j *elasticJob) step(event elastic.Event) {
 		case elastic.Announce:
 			j.announce(act.Plan)
 		case elastic.Interrupt:
-			j.interrupt(act.Epoch)
+			j.interrupt(act)
 		case elastic.Note:
 			j.note(act)
 		case elastic.End:

@@ -111,9 +111,19 @@ func (j *elasticJob) addressesAlone(name string, c route.Contact) ([]wire.Addres
 	return chosen[0], errs[0]
 }
 
-// interrupt makes the ranks of an epoch ask for the next one.
-func (j *elasticJob) interrupt(epoch int) {
-	j.toMembers(wire.TypeInterrupt, wire.Interrupt{Epoch: epoch})
+// interrupt makes the ranks of an epoch ask for the next one, or abort the one in force.
+func (j *elasticJob) interrupt(act elastic.Interrupt) {
+	switch {
+	case !act.Abort:
+		j.toMembers(wire.TypeInterrupt, wire.Interrupt{Epoch: act.Epoch})
+	case !j.epoch.aborted:
+		j.epoch.aborted = true
+		j.toMembers(wire.TypeAbort, wire.Abort{
+			Epoch: act.Epoch,
+			Rank:  -1,
+			Cause: "not all ranks take part in this epoch any more",
+		})
+	}
 }
 
 func (j *elasticJob) toMembers(t wire.Type, message any) {

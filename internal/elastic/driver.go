@@ -25,6 +25,7 @@ type Driver struct {
 	turnedAt  time.Duration // time at which an epoch last became whole or ceased to be
 	lastWhole int           // last whole epoch; 0 means none, so there is no state to lose
 	planned   bool          // whether the epoch in force ends for growth or removal instead of a failure
+	aborted   bool          // whether its members were told not to wait for each other
 
 	arrivals int
 	epoch    int   // the highest epoch number given to a plan

@@ -118,8 +118,12 @@ type (
 	Announce struct{ Plan Plan }
 	// Interrupt tells the ranks of an epoch that hosts have changed: at their next commit they
 	// park. To Horovod it always means "added and removed" (res=3), because a rank that skips the
-	// sync while another performs it would hang.
-	Interrupt struct{ Epoch int }
+	// sync while another performs it would hang. With Abort they wait for each other no longer,
+	// since the epoch does not come about, or some of them do not park.
+	Interrupt struct {
+		Epoch int
+		Abort bool
+	}
 	// Note is one line for the user and for the record of events.
 	Note struct {
 		Kind    NoteKind

@@ -118,6 +118,7 @@ func (d *Driver) announce() {
 	d.next = nil
 	d.nextAll = nil
 	d.planned = false
+	d.aborted = false
 	d.explained = false
 	d.lasted = 0
 	d.why = ""

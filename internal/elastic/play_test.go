@@ -142,7 +142,7 @@ func (p *play) expect(want string) {
 			}
 			got = append(got, text)
 		case Interrupt:
-			got = append(got, "interrupt")
+			got = append(got, map[bool]string{true: "abort", false: "interrupt"}[a.Abort])
 		case End:
 			got = append(got, fmt.Sprintf("end %d", a.Code))
 		}

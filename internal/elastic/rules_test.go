@@ -178,15 +178,34 @@ func TestHungProcessesAreStopped(t *testing.T) {
 	p.ready("a0").expect("")
 	p.wait(2 * time.Minute).expect("stop a1; stop a0") // a1 was never ready
 	p.exit(143).expect("start a0 as 0/2; start a1 as 1/2")
-	p.ready().join("a0").wait(time.Minute).expect("epoch 2: a0 a1; stop a1; interrupt") // it never joined
-	p.exit(143, "a1").park("a0")
-	p.join().expect("start a1 as 1/2") // a0 continues without state, because no rank has any
+	p.ready().join("a0").wait(time.Minute).expect("epoch 2: a0 a1; abort; interrupt") // it never joined
+	p.park("a0").wait(time.Minute).expect("stop a1")
+	p.exit(143, "a1").join().expect("start a1 as 1/2") // a0 continues without state, because no rank has any
+}
+
+// Ranks that wait for one that does not take part are not late themselves, whatever that one says.
+func TestRanksThatWaitAreNotLate(t *testing.T) {
+	for _, lies := range []bool{false, true} {
+		p := begun(t, Config{NP: 2, Min: 1}, "a:2")
+		p.hosts("a:2,b:1").ready("b0").park("a0", "a1").expect("start b0 as 2/3; interrupt; epoch 2: a0 a1 b0")
+		if lies {
+			p.join("b0")
+		}
+		p.wait(time.Minute).expect("abort; interrupt")
+		p.park("a0", "a1").wait(time.Minute).expect("stop b0")
+		p.exit(143, "b0").expect("epoch 3: a0 a1")
+	}
+
+	p := begun(t, Config{NP: 2, Min: 1, Max: 2}, "a:1,b:1")
+	p.park("b0").expect("interrupt") // and keeps its connections, so that a0 waits for it
+	p.wait(30 * time.Second).expect("abort")
+	p.park("a0").expect("epoch 2: a0 b0")
 }
 
 func TestProcessesThatDoNotEndLoseTheirHost(t *testing.T) {
 	p := begun(t, Config{NP: 2, Min: 1, Max: 2}, "a:1,b:1")
 	p.exit(1, "a0")
-	p.wait(time.Minute).expect("interrupt; stop b0") // b0 never asks for another epoch, and ignores the stop
+	p.wait(time.Minute).expect("interrupt; abort; stop b0") // b0 never asks for another epoch, and ignores the stop
 	p.wait(8 * time.Second).expect("fence b")
 	p.wait(12 * time.Second).expect("end 1")
 }

@@ -53,14 +53,29 @@ func (d *Driver) expire() {
 			d.hostLost(h, fmt.Sprintf("its processes do not end within %v", d.cfg.Stop))
 		case p.life == starting && age >= d.cfg.Start:
 			d.processLate(p, "was not ready within %v", d.cfg.Start)
-		case p.life == joining && age >= d.cfg.Join:
+		case p.life == joining && d.phase.final() && age >= d.cfg.Join:
 			d.processLate(p, "did not join the others within %v", d.cfg.Join)
-		case p.life == running && d.phase == Parking && d.now >= d.since+d.cfg.Park:
+		case (p.life == running || p.life == joining) && d.phase == Parking && d.now >= d.since+d.cfg.Park:
 			d.processLate(p, "did not ask for another epoch within %v", d.cfg.Park)
 		}
 	}
-	if d.phase == Draining && d.now >= d.since+d.cfg.Call {
+	switch {
+	case d.phase == Draining && d.now >= d.since+d.cfg.Call:
 		d.unheard()
+	case d.phase == Joining && d.now >= d.since+d.cfg.Join:
+		d.breakUp()
+		d.abort()
+	case d.phase == Parking && d.now >= d.since+d.cfg.Park/2:
+		d.abort()
+	}
+}
+
+// abort ends what members of the epoch in force wait for, once: only those park late then for whom
+// the others wait.
+func (d *Driver) abort() {
+	if !d.aborted {
+		d.aborted = true
+		d.do(Interrupt{Epoch: d.inForce.Epoch, Abort: true})
 	}
 }
 

@@ -168,7 +168,10 @@ func (w *world) interrupt(a Interrupt) {
 	at := w.upTo(20 * time.Second)
 	for _, h := range w.hosts {
 		for _, p := range h.procs {
-			if p.epoch == a.Epoch {
+			switch {
+			case p.epoch == a.Epoch && a.Abort:
+				w.alarm(p)
+			case p.epoch == a.Epoch:
 				w.After(at+w.upTo(time.Second), func() {
 					if p.alive && p.epoch == a.Epoch && p.phase == running {
 						w.park(p)
