@@ -76,9 +76,11 @@ class Kept:
         return self.generations[-1]
 
     def learn(self, whole: Id) -> None:
-        """Records that a generation is complete on all ranks. Those before it are dropped."""
+        """Records that a generation is complete on all ranks. Those of steps before it are dropped. Another one of its step, made in an earlier
+        epoch, may have copies of which this rank has told the others.
+        """
         self.whole = max(whole, self.whole)
-        self.generations = [g for g in self.generations if g.id >= self.whole]
+        self.generations = [g for g in self.generations if g.id >= self.whole or g.step == self.whole[1]]
 
     def own(self, step: int) -> Any:
         return next(g.own for g in self.generations if g.step == step)

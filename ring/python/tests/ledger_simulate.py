@@ -507,6 +507,23 @@ def false_copies():
         pass
 
 
+def copies_of_two_epochs():
+    """A rank keeps the copies of which it has told the others, also if they know of newer ones of the same step, made on other hosts."""
+    ledger = _ledger.Ledger([0, 1, 2, 3])
+    ledger.receive(6)
+    for epoch, shard in ((1, 2), (2, 3)):
+        generation = ledger.kept.begin((epoch, 6))
+        generation.held = {shard: epoch}
+        generation.complete = True
+        if epoch == 1:
+            ledger.kept.learn(generation.id)
+    knows = _ledger.Said(_ledger.OWNED, 6, False, (2, 6), [6])
+    (send,) = ledger.decide(0, [ledger.said(), knows, _ledger.Said(_ledger.UNBORN, 0, False), knows]).sends
+    assert send.copied and send.holders == [0] and ledger.kept.copy(send.shard, 6) == 1
+    ledger.kept.begin((3, 6))
+    assert [g.id for g in ledger.kept.generations] == [(2, 6), (3, 6)]
+
+
 def false_steps():
     """A rank that says that it is at a step for which others have not voted is named by them: they would take its state."""
     for shards in (None, [0, 1]):
@@ -547,6 +564,7 @@ def main():
     assert play(1, True).log == play(1, True).log, "two runs of a seed differ"
     many_steps()
     false_copies()
+    copies_of_two_epochs()
     false_steps()
     print("%d trainings: %s" % (n, ends))
     print("all right")
