@@ -130,12 +130,13 @@ class Ledger:
         """Records that an epoch ended before this rank, which came late to the job, heard of the others' state."""
         self.owns = max(self.owns, HEARD)
 
-    def decide(self, rank: int, all_said: Sequence[Said]) -> Decision:
+    def decide(self, rank: int, all_said: Sequence[Said], first: bool = False) -> Decision:
         """Decides what follows in an epoch, of whose ranks all_said is complete. This rank's vote is then settled, except that it commits
-        if it is in forward. Raises StateLostError if the job's state is lost, and MismatchError, which names a rank that says what cannot be.
+        if it is in forward. first: this rank has been in all epochs of the training. Raises StateLostError if the job's state is lost, and
+        MismatchError, which names a rank that says what cannot be.
         """
         owners = [r for r, said in enumerate(all_said) if said.owns == OWNED]
-        self._check(all_said)
+        self._check(all_said, first)
         if not owners:
             decision = self._first(all_said)
         else:
@@ -145,25 +146,31 @@ class Ledger:
         self.kept.learn(decision.whole)
         return decision
 
-    def _check(self, all_said: Sequence[Said]) -> None:
-        """Checks what others say against what this rank knows if it has the state: no step was committed without its vote, and it has its part of
-        a generation that is complete on all ranks.
+    def _check(self, all_said: Sequence[Said], first: bool) -> None:
+        """Checks what others say against what this rank knows if it has the state, or has been there since the beginning: no step was committed
+        without its vote, and it has its part of a generation that is complete on all ranks.
         """
+        knows = first or self.owns == OWNED
         known = max(self.newest, self.committed + self.voted)
         there = {g.id for g in self.kept.generations if g.complete}
         for r, said in enumerate(all_said):
-            step = max([said.committed, *said.kept])
-            if self.owns == OWNED and step > known:
+            votes = said.voted and self.owns != OWNED  # where this rank has the state, the vote of another one alone leads nowhere
+            step = max([said.committed + votes, *said.kept])
+            if knows and step > known:
                 raise errors.MismatchError("gorun: rank %d says that step %d is committed, for which this one has not voted" % (r, step))
-            if self.owns == OWNED and said.whole > self.kept.whole and said.whole not in there:
+            if knows and said.whole > self.kept.whole and said.whole not in there:
                 raise errors.MismatchError(
                     "gorun: rank %d says that all ranks have their copies of step %d, and this one has not" % (r, said.whole[1])
                 )
             self.newest = max(self.newest, step)
 
     def _first(self, all_said: Sequence[Said]) -> Decision:
-        if any(said.owns == HEARD for said in all_said):
-            raise errors.StateLostError("gorun: no rank is left that has the job's state: start the job again, from a checkpoint if there is one")
+        heard = [str(r) for r, said in enumerate(all_said) if said.owns == HEARD]
+        if heard:
+            raise errors.StateLostError(
+                "gorun: no rank is left that has the job's state, of which rank %s has heard: start the job again, from a checkpoint if there is one"
+                % " or ".join(heard)
+            )
         everyone = list(range(len(all_said)))
         if self.shards is not None:  # each has its part, as the program made it
             return Decision(0, [], [], everyone, [], NEVER)

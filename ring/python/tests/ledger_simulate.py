@@ -112,7 +112,7 @@ class Rank:
                 if self.born > 1:
                     self.ledger.miss()
                 continue
-            decision = self.ledger.decide(self.number, said)
+            decision = self.ledger.decide(self.number, said, self.born == 1)
             self.goes_to = decision.step if decision.step < self.ledger.committed else None
             self.world.decided(self, decision.step)
             if self.number in decision.forward:
@@ -538,6 +538,21 @@ def false_steps():
                 raise SystemExit("both go to step %d" % step)
             except errors.MismatchError as e:
                 assert "rank 1 says that step %d is committed" % max(change.get("committed", 0), *change.get("kept", [0])) in str(e), e
+    for shards in (None, [0, 1]):
+        for owns in (_ledger.UNBORN, _ledger.HEARD):  # of a rank that was there when the training began
+            for said in (_ledger.Said(_ledger.OWNED, 7, False), _ledger.Said(_ledger.OWNED, 0, True), _ledger.Said(_ledger.UNBORN, 0, False, (1, 0))):
+                ledger = _ledger.Ledger(shards)
+                ledger.owns = owns
+                try:
+                    decision = ledger.decide(0, [ledger.said(), said], True)
+                    raise SystemExit("the training begins with %s" % (decision,))
+                except errors.MismatchError as e:
+                    assert "rank 1 says that " in str(e), e
+    try:
+        _ledger.Ledger().decide(0, [_ledger.Said(_ledger.UNBORN, 0, False), _ledger.Said(_ledger.HEARD, 0, False)], True)
+        raise SystemExit("a state that is lost begins anew")
+    except errors.StateLostError as e:
+        assert "of which rank 1 has heard" in str(e), e
     ledger = _ledger.Ledger()
     ledger.receive(6)
     ledger.vote()

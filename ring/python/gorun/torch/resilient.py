@@ -294,7 +294,7 @@ class Resilient:
                 if self._job.late:
                     self._ledger.miss()
                 continue
-            self._decision = self._ledger.decide(self._job.rank, said)
+            self._decision = self._ledger.decide(self._job.rank, said, self._job.first)
             return self._decision
 
     def _settle(self) -> None:
@@ -563,6 +563,7 @@ class _Elastic:
         self.all_copied = False  # all ranks know that all have their copies
         self.copying: Any = None  # the communicator for copies
         self.joined_first = engine.attached  # by init_process_group
+        self.alone = engine.conduct.muted  # no training of this process was before
 
     @property
     def attached(self) -> bool:
@@ -605,6 +606,11 @@ class _Elastic:
         """Whether the job had begun when this process came."""
         job = _job.joined()
         return job is not None and job.first_epoch > 1
+
+    @property
+    def first(self) -> bool:
+        """Whether this process has been in all epochs of the training."""
+        return self.alone and not self.late
 
     def renew(self, copies: Optional[Copies]) -> None:
         """Leaves the epoch and joins the next one. Collectives of the program then end at once, here alone, until listen(True)."""
