@@ -7,7 +7,7 @@ import gorun.torch as ring
 import torch
 
 from gorun import MismatchError, _job, _places
-from gorun._ledger import NEVER, Decision
+from gorun._ledger import NEVER, Decision, Send
 from gorun.torch import _shards, _transfer, resilient
 
 # What rank 1 tells in the place of a state, and what rank 0 says of it.
@@ -187,6 +187,26 @@ try:
     raise SystemExit("a training begins at its end")
 except MismatchError as e:
     assert "that rank 0 sends cannot be read: after step 0 it is at batch 0 of pass 1" in str(e), e
+# A rank that has a copy does not count as the rank that has sent it: rank 0 has one of rank 1, which is another process now.
+training.model = model
+training.optimizer = optimizer
+training.scheduler = None
+training._ledger = resilient.Ledger([0, 1])
+place = {"committed": 1, "at": (0, 1, 2, 4)}
+for given, wrong in (
+    ({**place, "at": (1, 0, 2, 4)}, "that rank 1 sends cannot be read: its copy has another value for 'at'"),
+    ({**place, "model": {}}, "that rank 0 sends cannot be read: KeyError: 'weight'. It is the copy of what a process has sent that was rank 1 before"),
+):
+    training._at = position(2)
+    training._at.set(place["at"])
+    training._copies = SimpleNamespace(copy=lambda shard, step: given)
+    believes = given["at"] == place["at"]  # rank 0 does, and sends it
+    try:
+        if believes or rank == 0:
+            training._restore(Decision(1, [], [], [], [Send(1, [0], [1], True)], NEVER))
+        assert rank == (0 if believes else 1), given
+    except MismatchError as e:
+        assert believes == (rank == 1) and wrong in str(e), e
 training._enter = training._arrive = lambda: None
 training._calls = 0
 training._at = position(2)

@@ -332,16 +332,24 @@ class Resilient:
         if any(rank in send.receivers for send in decision.sends):
             known = {}
         for send in decision.sends:
+            owner = self._ledger.shards.index(send.shard) if self._ledger.shards is not None else 0
             state = None
             if rank in send.holders and send.copied:
-                assert self._copies is not None and self._ledger.shards is not None  # nobody else has copies
+                assert self._copies is not None  # nobody else has copies
                 state = self._copies.copy(send.shard, step)
-                _place_of(state, self._ledger.shards.index(send.shard), step)  # so that a receiver does not blame this rank for what it was given
+                at = _place_of(state, owner, step)
+                if at != known.get("at", at):  # so that the others do not blame this rank for what it was given
+                    raise unreadable(owner, "its copy has another value for 'at' than other ranks")
             elif rank in send.holders:
                 state = self._state()
-            state = transfer(self._job.comm, send.holders, send.receivers, state, self._limit(), known)
-            if rank in send.receivers:
-                self._take(state, send.holders[0], step)
+            try:
+                state = transfer(self._job.comm, send.holders, send.receivers, state, self._limit(), known)
+                if rank in send.receivers:
+                    self._take(state, send.holders[0], step)
+            except errors.MismatchError as e:
+                if not send.copied:
+                    raise
+                raise errors.MismatchError("%s. It is the copy of what a process has sent that was rank %d before" % (e, owner)) from e
         self._decision = None
         self._check_due = False  # new ranks have none due
         self._copy_due = True
