@@ -170,15 +170,21 @@ for said, take in (
 
 # So it does with the state around them, and with a batch that no pass has.
 training._ledger = resilient.Ledger()
+training._job = SimpleNamespace(first=True)
+training._sizes = {3}
 training._at = position(2)
 place = {"committed": 1, "at": (1, 0, 3, 4)}
-for said in (7, {}, {"committed": 1}, {"committed": 1, "at": (1, 0, 0, 4)}, {"committed": 1, "at": (1, 1, 3, 4)}, {**place, "committed": 2}, place, {**place, "model": 7}, {**place, "model": {}}):
+for said in (
+    7, {}, {"committed": 1}, {"committed": 1, "at": (1, 0, 0, 4)}, {"committed": 1, "at": (1, 1, 3, 4)}, {**place, "committed": 2},
+    {**place, "at": (0, 1, 1 << 20, 4)}, place, {**place, "model": 7}, {**place, "model": {}},
+):  # fmt: skip
     try:
         training._take(said, 1, 1)
         raise SystemExit("%s was taken" % (said,))
     except MismatchError as e:
         assert "rank 1 sends cannot be read" in str(e), e
-training._job = SimpleNamespace(rank=rank, size=2, comm=comm)
+training._job = SimpleNamespace(rank=rank, size=2, comm=comm, first=False)
+training._sizes = {2}
 training._ledger = resilient.Ledger([0, 1])
 training._at = position(2)
 training._at.passes = 1 - rank  # which rank 0 says to all who begin
@@ -187,6 +193,12 @@ try:
     raise SystemExit("a training begins at its end")
 except MismatchError as e:
     assert "that rank 0 sends cannot be read: after step 0 it is at batch 0 of pass 1" in str(e), e
+training._at = position(2 if rank else 1 << 20)
+try:
+    training._restore(Decision(0, [], [], [0, 1], [], NEVER))
+    raise SystemExit("a training of %d ranks begins" % training._at.ranks)
+except MismatchError as e:
+    assert "that rank 0 sends cannot be read: it has been begun by 1048576 ranks, and this job had 2" in str(e), e
 # A rank that has a copy does not count as the rank that has sent it: rank 0 has one of rank 1, which is another process now.
 training.model = model
 training.optimizer = optimizer

@@ -95,6 +95,7 @@ class Resilient:
         self._there = False  # this rank has reached the position of the job
         self._calls = 0  # of steps()
         self._at = _Position(self._job.size)
+        self._sizes = {self._job.size}  # of all epochs in which this rank was
         self._arriving: Any = None  # the state that this rank has got for its position, which it has not reached
         self._decision: Optional[Decision] = None  # of a new epoch, until all ranks have the state
         self._attempt: Optional[_Attempt] = None  # at a step; None between steps
@@ -285,6 +286,7 @@ class Resilient:
             self._decision = None
             try:
                 self._job.renew(self._copies)
+                self._sizes.add(self._job.size)
                 if self._copies is not None:
                     self._copies.verify()
                 said = self._job.exchange(self._ledger.said())
@@ -322,9 +324,10 @@ class Resilient:
             lacking = {*decision.fresh, *(r for send in decision.sends for r in send.receivers)}
             root = min(set(range(self._job.size)) - lacking, default=0)
             told = broadcast(self._job.comm, json.dumps(self._at.said()).encode() if rank == root else b"", root, POSITION)
-            self._at.set(_at_step(_heard(told, _Position.read, root), step, root))
+            self._at.set(self._begun(_at_step(_heard(told, _Position.read, root), step, root), root))
         if rank in decision.fresh and self._ledger.owns != OWNED:
             self._ledger.receive(step)
+            self._at.ranks = self._job.size
         if rank in decision.back:
             assert self._copies is not None  # without copies nothing is kept
             self._take(self._copies.own(step), rank, step)
@@ -406,7 +409,7 @@ class Resilient:
         return [(name, thing) for name, thing in all_things if thing is not None]
 
     def _take(self, state: Dict[str, Any], holder: int, step: int) -> None:
-        at = _place_of(state, holder, step)
+        at = self._begun(_place_of(state, holder, step), holder)
         self._ledger.receive(step)
         self._at.set(at)
         try:
@@ -416,6 +419,12 @@ class Resilient:
         except Exception as e:  # of PyTorch, or of the program's scheduler
             raise unreadable(holder, "%s: %.200s" % (type(e).__name__, e)) from e
         self._arriving = None if self._there else state
+
+    def _begun(self, at: Tuple[int, int, int, int], rank: int) -> Tuple[int, int, int, int]:
+        """A position that a rank says, if as many ranks have begun the training, as far as this one can know: its batch is of theirs."""
+        if (self._job.first or self._ledger.shards is not None) and at[2] not in self._sizes:
+            raise unreadable(rank, "it has been begun by %d ranks, and this job had %s" % (at[2], " or ".join(map(str, sorted(self._sizes)))))
+        return at
 
     def _arrive(self) -> None:
         """Loads the state again, so that what the program has done on its way to the state's pass has no effect."""
