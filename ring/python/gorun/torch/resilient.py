@@ -336,16 +336,16 @@ class Resilient:
             known = {}
         for send in decision.sends:
             owner = self._ledger.shards.index(send.shard) if self._ledger.shards is not None else 0
-            state = None
-            if rank in send.holders and send.copied:
-                assert self._copies is not None  # nobody else has copies
-                state = self._copies.copy(send.shard, step)
-                at = _place_of(state, owner, step)
-                if at != known.get("at", at):  # so that the others do not blame this rank for what it was given
-                    raise unreadable(owner, "its copy has another value for 'at' than other ranks")
-            elif rank in send.holders:
-                state = self._state()
             try:
+                state = None
+                if rank in send.holders and send.copied:
+                    assert self._copies is not None  # nobody else has copies
+                    state = self._copies.copy(send.shard, step)
+                    at = _place_of(state, owner, step)
+                    if at != known.get("at", at):  # so that the others do not blame this rank for what it was given
+                        raise unreadable(owner, "its copy has another value for 'at' than other ranks")
+                elif rank in send.holders:
+                    state = self._state()
                 state = transfer(self._job.comm, send.holders, send.receivers, state, self._limit(), known)
                 if rank in send.receivers:
                     self._take(state, send.holders[0], step)
