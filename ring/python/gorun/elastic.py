@@ -160,10 +160,14 @@ class _Trip:
             for other, owns in enumerate(said):
                 if type(owns) is not int:
                     raise errors.MismatchError("gorun: elastic.state: rank %d does not say whether it has the job's state" % other)
-            if max(said) > _UNBORN:
+            heard = [str(other) for other, owns in enumerate(said) if owns > _UNBORN]
+            if heard:
                 self.owns = max(self.owns, _HEARD)
                 if said[0] != _OWNED:
-                    raise StateLostError("gorun: rank 0 has not got the job's state: who had it is gone, so start the job again, from a checkpoint")
+                    raise StateLostError(
+                        "gorun: rank 0 has not got the job's state, of which rank %s has heard: who had it is gone, so start the job again, from a checkpoint"
+                        % " or ".join(heard)
+                    )
         state.sync()
         self.owns = _OWNED
 

@@ -189,10 +189,11 @@ def says(what):
     try:
         gorun.elastic._Trip().enter(Empty())
         return ""
-    except gorun.MismatchError as e:
+    except (gorun.MismatchError, gorun.elastic.StateLostError) as e:
         return str(e)
 
 
 assert all("rank 1 does not say" in says(what) for what in ("x", None, [1], float("nan"), torch.zeros(2))) and not says(0)
+assert "the job's state, of which rank 1 has heard" in says(1) and "of which rank 1 has heard" in says(2)
 assert starts_anew(1, 1) and starts_anew(2, 1) and starts_anew(2, 2) and not starts_anew(3, 2)
 print("all right")
