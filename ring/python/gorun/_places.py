@@ -64,13 +64,13 @@ class Places:
 
 def assign(ranks: Sequence[int], hosts: Sequence[int], old: Sequence[int]) -> List[int]:
     """The number of each rank: its own, or else one that is free, if possible of a rank that was on its host. A MismatchError names the rank
-    that says a number which it cannot have.
+    that says a number which it cannot have, or both of which one does.
     """
     for i, rank in enumerate(ranks):
-        taken = rank >= 0 and rank in ranks[:i]
-        if taken or not -1 <= rank < len(ranks):
-            why = "rank %d has" % ranks.index(rank) if taken else "none can have"
-            raise errors.MismatchError("gorun: rank %d of %d in this epoch says that its number is %d, which %s" % (i, len(ranks), rank, why))
+        if not -1 <= rank < len(ranks):
+            raise errors.MismatchError("gorun: rank %d of %d in this epoch says that its number is %d, which none can have" % (i, len(ranks), rank))
+        if rank >= 0 and rank in ranks[:i]:  # only they know whose it is
+            raise errors.MismatchError("gorun: ranks %d and %d of %d in this epoch both say that their number is %d" % (ranks.index(rank), i, len(ranks), rank))
     placed = list(ranks)
     free = [rank for rank in range(len(ranks)) if rank not in ranks]
     for near in (True, False):

@@ -232,7 +232,7 @@ except MismatchError as e:
 # Its number is one that it can have: the others end for no other.
 assert _places.assign([1, -1, 0], [5, 6, 7], [7, 5, 6]) == [1, 2, 0]
 for numbers, want in (
-    ([0, 1, 0], "rank 2 of 3 in this epoch says that its number is 0, which rank 0 has"),
+    ([0, 1, 0], "ranks 0 and 2 of 3 in this epoch both say that their number is 0"),
     ([0, 7], "rank 1 of 2 in this epoch says that its number is 7, which none can have"),
     ([-2], "-2, which none can have"),
 ):
