@@ -97,6 +97,7 @@ func TestResilientTraining(t *testing.T) {
 			"forward:3:1,backward:9:0,optimizer:39:3",
 			"agreement:4:2,receiver:2:2,holder:3:0,agreement:12:0",
 			"backward:7:1,backward:7:3,agreed:15:2,holder:3:0,random:20:1",
+			"exchange:1:1,exchange:2:1",
 		}},
 		{"of images", []string{"images.py", "--steps", "40"}, []string{"backward:7:1,optimizer:15:0,random:20:3"}},
 		{"replicated and compared", []string{"--steps", "20", "--check", "1"}, []string{"flip:7:2,flip:13:0"}},

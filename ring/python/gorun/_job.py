@@ -20,6 +20,7 @@ class _Job:
         self.comm: Optional[_ring.Comm] = None
         self.users = 0
         self.left = 0  # the epoch of an elastic job that this process was in last
+        self.first = 0  # that it tried to join first
 
 
 _job = _Job()
@@ -37,6 +38,7 @@ def join(timeout_ms: int = 0, stall_ms: int = 0) -> _ring.Comm:
     with _job.lock:
         if _job.comm is None:
             _job.comm = _ring.Library().init(timeout_ms, stall_ms, _job.left)
+            _job.first = _job.first or _job.comm.first_epoch
         _job.users += 1
         return _job.comm
 
@@ -58,6 +60,11 @@ def leave() -> None:
 def left() -> int:
     """The last epoch of an elastic job that this process has left; 0 if none."""
     return _job.left
+
+
+def first() -> int:
+    """The first epoch of an elastic job that this process has tried to join, once it has joined one; 0 before."""
+    return _job.first
 
 
 def joined() -> Optional[_ring.Comm]:

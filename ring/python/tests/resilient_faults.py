@@ -1,7 +1,8 @@
 """Runs a training program in which faults happen, each once at a point of a step: FOLDER POINT:STEP:RANK[:FAULT][,…] PROGRAM [ARGUMENT…].
 
 The points are forward, backward, agreement, agreed (all ranks have voted), optimizer (parameters have changed), copying (a copy is on its way), random (up to 0.2 s after
-forward has begun, and at most three steps; random70 is 70 ms after that), and those of a transfer: holder and receiver, with the number of the epoch for that of the step, or later: not when the job begins. RANK may be any.
+forward has begun, and at most three steps; random70 is 70 ms after that), and those of an epoch, with its number for that of the step: exchange (the ranks have met), and
+holder and receiver, or later: not when the job begins. RANK may be any.
 The faults are kill (the default), segv, and host: a file FOLDER/host-… names the host, and the rank waits until it is empty, since somebody else harms the
 host. At await nobody dies: the rank waits until new ranks are ready, or, at await with a number, until so many processes have come to
 their first step. At flip a bit of a parameter changes at the end of the step. From slow on, each step of that process takes 0.2 s more.
@@ -92,6 +93,13 @@ class Dying(resilient.Resilient):
             return agreed
 
         self._job.vote = dying_vote
+        exchange = getattr(self._job, "exchange", None)
+
+        def dying_exchange(said):
+            may_die("exchange", self, _job.joined().epoch)
+            return exchange(said)
+
+        self._job.exchange = dying_exchange
         running.append(self)
 
     def _enter(self):

@@ -621,13 +621,12 @@ class _Elastic:
     @property
     def late(self) -> bool:
         """Whether the job had begun when this process came."""
-        job = _job.joined()
-        return job is not None and job.first_epoch > 1
+        return _job.first() > 1
 
     @property
     def first(self) -> bool:
         """Whether this process has been in all epochs of the training."""
-        return self.alone and not self.late
+        return self.alone and _job.first() == 1
 
     def renew(self, copies: Optional[Copies]) -> None:
         """Leaves the epoch and joins the next one. Collectives of the program then end at once, here alone, until listen(True)."""
