@@ -90,7 +90,7 @@ func (d *Driver) Step(event Event, now time.Duration) []Action {
 			d.spawned(p)
 		}
 	case Ready:
-		d.unaware = false
+		d.asks(e.Process)
 		if p := d.find(e.Process); p != nil && p.life == starting {
 			d.become(p, ready)
 		}
@@ -99,7 +99,7 @@ func (d *Driver) Step(event Event, now time.Duration) []Action {
 			d.become(p, running)
 		}
 	case Parked:
-		d.unaware = false
+		d.asks(e.Process)
 		if p := d.find(e.Process); p != nil && (p.life == running || p.life == joining) && p.epoch == e.Left {
 			d.become(p, parked)
 			d.blameFirst(p, "asked for another")

@@ -51,6 +51,7 @@ type process struct {
 	rank   int           // rank in that epoch
 	spare  bool          // whether it may take the place of a member; it was in no epoch yet
 	slow   bool          // whether a spare is to take its place
+	asked  bool          // whether it has asked for an epoch
 	since  int           // first whole epoch, as in candidate
 	began  time.Duration
 	up     bool // whether the process has run since upAt

@@ -202,6 +202,18 @@ func TestRanksThatWaitAreNotLate(t *testing.T) {
 	p.park("a0").expect("epoch 2: a0 b0")
 }
 
+// A host that asks for epochs in the name of a program that knows of none does not go on alone, as
+// a job that would then succeed.
+func TestRanksThatKnowNoEpochsAreNotLate(t *testing.T) {
+	p := newPlay(t, Config{NP: 2, Min: 1}, "a:1,b:1")
+	p.each(nil, func(q Process) { p.step(Spawned{q}) })
+	p.wait(UnawareTime).expect("start a0 as 0/2; start b0 as 1/2; epoch 1: a0 b0")
+	p.ready("b0").park("b0").wait(time.Minute).expect("interrupt; abort; stop a0; stop b0")
+	p.exit(143)
+	named := strings.HasSuffix(p.end.Cause, "and rank 1 on b asked for another")
+	check.That(t, p.end.Code == CodeNoRank && named, "%+v", p.end)
+}
+
 func TestProcessesThatDoNotEndLoseTheirHost(t *testing.T) {
 	p := begun(t, Config{NP: 2, Min: 1, Max: 2}, "a:1,b:1")
 	p.exit(1, "a0")

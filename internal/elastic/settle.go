@@ -37,6 +37,9 @@ func (d *Driver) settle() {
 
 // expire enforces the deadlines of all states.
 func (d *Driver) expire() {
+	if d.phase == Parking && d.now >= d.since+d.cfg.Park && d.strayed() {
+		d.stopStrayed()
+	}
 	for _, h := range d.hosts {
 		if h.lost && d.now >= h.lostAt+d.cfg.Fence {
 			d.hostFenced(h)

@@ -42,3 +42,39 @@ func (d *Driver) failUnaware(code int) {
 		d.stopAll(End{Code: code, Cause: "stopped"}, false)
 	}
 }
+
+// asks records that a process is aware of epochs.
+func (d *Driver) asks(name Process) {
+	d.unaware = false
+	if p := d.find(name); p != nil {
+		p.asked = true
+	}
+}
+
+// strayed reports whether at least half of the hosts of the epoch in force have only ranks that
+// have never asked for an epoch. They know of none, and cannot ask for another: a hostile host that
+// does so would go on alone.
+func (d *Driver) strayed() bool {
+	asked := map[string]bool{}
+	for _, p := range d.alive() {
+		if d.member(p) && (p.asked || p.life == running || p.life == joining) {
+			asked[p.Host] = asked[p.Host] || p.asked
+		}
+	}
+	silent := 0
+	for _, has := range asked {
+		if !has {
+			silent++
+		}
+	}
+	return silent > 0 && 2*silent >= len(asked)
+}
+
+// stopStrayed ends a job that has strayed.
+func (d *Driver) stopStrayed() {
+	cause := "the ranks of half of the hosts or more seem to know nothing of epochs"
+	if d.why != "" {
+		cause += ", and " + d.why
+	}
+	d.stopFailed(cause, "")
+}
