@@ -86,9 +86,12 @@ func TestServeStopsReadingWithoutCredit(t *testing.T) {
 			h.mu.Lock()
 			beats := h.beats
 			taken := len(h.output[stream])
-			check.Equal(t, h.pauses[stream], 0, "pauses of a rank without credit")
+			pauses := h.pauses[stream] // on a busy machine the rank may have made some by then
 			h.mu.Unlock()
 			h.until("two heartbeats more", func() bool { return h.beats >= beats+2 })
+			h.mu.Lock()
+			check.Equal(t, h.pauses[stream], pauses, "pauses of a rank without credit")
+			h.mu.Unlock()
 			if got := h.printed(2, 2); got != "" || len(h.printed(2, fd)) != taken {
 				t.Errorf("the rank went on: %q, %d bytes", got, len(h.printed(2, fd)))
 			}
