@@ -96,9 +96,13 @@ func (j *elasticJob) reported(p *elasticProcess, message report) {
 	}
 }
 
-// connectionLost handles a rank's report that it lost another one. It only aborts the epoch: the
-// end of a process or of a host is detected separately.
+// connectionLost handles a rank's report that it lost another one. It only aborts the epoch, unless
+// the rank ends the job: the end of a process or of a host is detected separately.
 func (j *elasticJob) connectionLost(p *elasticProcess, l wire.Lost) {
+	if l.Abort {
+		j.step(elastic.Aborted{Process: p.name, Cause: session.Reason(l.Cause)})
+		return
+	}
 	m, member := j.memberOf(p)
 	if !member || l.Epoch != j.epoch.plan.Epoch || l.By != m.Rank || l.Rank < 0 || l.Rank >= m.Size {
 		return

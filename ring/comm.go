@@ -303,6 +303,17 @@ func (c *Comm) reportLeft(rank int, cause error) {
 	}
 }
 
+// Abort ends the job, as MPI_Abort does: an elastic one begins no other epoch. The other ranks'
+// calls fail with a [*PeerError] that names this rank and cause, and so do its own. A communicator
+// that no gorun has started is closed.
+func (c *Comm) Abort(cause error) {
+	if c.agent == nil {
+		c.Close()
+		return
+	}
+	notify(c.agent.AbortJob, c.inJob(c.Rank()), cause)
+}
+
 func notify(send func(ctx context.Context, rank int, cause string) error, rank int, cause error) {
 	ctx, cancel := context.WithTimeout(context.Background(), reportTimeout)
 	defer cancel()

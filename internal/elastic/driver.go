@@ -109,6 +109,11 @@ func (d *Driver) Step(event Event, now time.Duration) []Action {
 		if p := d.find(e.Process); p != nil && d.member(p) {
 			d.blameFirst(p, fmt.Sprintf("said that it had lost rank %d", e.Rank))
 		}
+	case Aborted:
+		if p := d.find(e.Process); p != nil && p.since > 0 { // a newcomer ends nothing
+			cause := fmt.Sprintf("rank %d on %s has ended it: %s", p.rank, p.Host, e.Cause)
+			d.stopAll(End{Code: 1, Cause: cause}, false)
+		}
 	case Exited:
 		d.exited(e)
 	case StartFailed:

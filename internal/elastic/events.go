@@ -48,6 +48,11 @@ type (
 		Process
 		Rank int
 	}
+	// Aborted: a process ends the job.
+	Aborted struct {
+		Process
+		Cause string
+	}
 	// Exited: a process ended.
 	Exited struct {
 		Process
@@ -88,6 +93,7 @@ func (Ready) event()       {}
 func (Joined) event()      {}
 func (Parked) event()      {}
 func (RankLost) event()    {}
+func (Aborted) event()     {}
 func (Exited) event()      {}
 func (StartFailed) event() {}
 func (HostLost) event()    {}

@@ -390,6 +390,20 @@ func TestEpochsThatDoNotLastEndTheJob(t *testing.T) {
 	}
 }
 
+// A rank of an epoch ends the job. One that has been in none does not.
+func TestRankEndsTheJob(t *testing.T) {
+	p := begun(t, Config{NP: 1, Min: 1, Max: 2}, "a:1")
+	p.hosts("a:1,b:1").wait(time.Minute)
+	newcomer, comes := p.live[slot("b0")]
+	must.That(t, comes, "nobody has come")
+	p.step(Aborted{newcomer, "it says so"})
+	must.That(t, p.d.Phase() != Ending, "ended by a newcomer")
+	p.step(Aborted{p.live[slot("a0")], "it has no state"}).exit(0)
+	must.That(t, p.end != nil, "not ended")
+	check.Equal(t, p.end.Code, 1)
+	check.Equal(t, p.end.Cause, "rank 0 on a has ended it: it has no state")
+}
+
 // With --max-restarts hosts do not rest because of the program's failures, nor because of what
 // follows from one: a rank that takes long to end is stopped before it says that it has failed.
 func TestVictimsOfRestartsDoNotRest(t *testing.T) {

@@ -13,6 +13,7 @@ import "C"
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"runtime/cgo"
@@ -225,6 +226,20 @@ func goRingPrivate(comm C.ring_comm, failure *C.ring_failure) (code C.int) {
 		return tell(failure, nil, err)
 	}
 	o.comm.Private()
+	return C.RING_OK
+}
+
+//export goRingAbort
+func goRingAbort(comm C.ring_comm, cause *C.char, failure *C.ring_failure) (code C.int) {
+	defer guard(&code, failure)
+	o, err := lookupComm(comm)
+	if err == nil && cause == nil {
+		err = nowhere("cause")
+	}
+	if err != nil {
+		return tell(failure, nil, err)
+	}
+	o.comm.Abort(errors.New(C.GoString(cause)))
 	return C.RING_OK
 }
 

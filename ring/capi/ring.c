@@ -118,6 +118,7 @@ int ring_group(ring_comm comm, const char *name, const int32_t *ranks, size_t co
 }
 
 int ring_waits_at(uint64_t comm_or_queue, const char *place) { return CALL(goRingWaitsAt(comm_or_queue, (char *)place, &mine()->failure)); }
+int ring_abort(ring_comm comm, const char *cause) { return CALL(goRingAbort(comm, (char *)cause, &mine()->failure)); }
 int ring_private(ring_comm comm) { return CALL(goRingPrivate(comm, &mine()->failure)); }
 
 int ring_comm_info(ring_comm comm, ring_info *info) { return CALL(goRingInfo(comm, info, &mine()->failure)); }

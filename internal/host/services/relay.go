@@ -260,6 +260,16 @@ func (r *relay) Left(by, rank int, cause string) {
 	})
 }
 
+// AbortJob reports to the launcher, which ends the job.
+func (r *relay) AbortJob(by, rank int, cause string) {
+	r.report(wire.Lost{
+		By:    by,
+		Rank:  rank,
+		Cause: cause,
+		Abort: true,
+	})
+}
+
 func (r *relay) report(l wire.Lost) {
 	r.mu.Lock()
 	l.Epoch = r.epoch

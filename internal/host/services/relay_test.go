@@ -188,6 +188,7 @@ func TestRelayPutAndLost(t *testing.T) {
 			check.OK(t, r.Put("k", []byte{0, 255}))
 			r.Lost(2, 0, "reset")
 			r.Left(2, 1, "closed")
+			r.AbortJob(2, 2, "no state")
 			r.Note(3, kv.Note{Text: "waits", Stall: true})
 		}()
 		p := next[wire.Put](t, frames, wire.TypePut)
@@ -201,6 +202,12 @@ func TestRelayPutAndLost(t *testing.T) {
 		}) {
 			t.Errorf("left %+v", l)
 		}
+		check.Equal(t, next[wire.Lost](t, frames, wire.TypeLost), (wire.Lost{
+			By:    2,
+			Rank:  2,
+			Cause: "no state",
+			Abort: true,
+		}), "abort")
 		check.Equal(t, next[wire.Note](t, frames, wire.TypeNote), (wire.Note{By: 3, Text: "waits", Stall: true}),
 			"note")
 		check.Error(r.Put(strings.Repeat("k", kv.MaxKey+1), nil)).Any(t, "no bound on keys")

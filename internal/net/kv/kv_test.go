@@ -125,7 +125,8 @@ func (b *backend) Lost(by, rank int, cause string) {
 	default: // enough for any test
 	}
 }
-func (b *backend) Left(by, rank int, cause string) { b.Lost(by, rank, "left: "+cause) }
+func (b *backend) Left(by, rank int, cause string)     { b.Lost(by, rank, "left: "+cause) }
+func (b *backend) AbortJob(by, rank int, cause string) { b.Lost(by, rank, "aborted: "+cause) }
 func (b *backend) Note(by int, note Note) {
 	b.Lost(by, by, fmt.Sprintf("note: %s, stall %v", note.Text, note.Stall))
 }
@@ -224,6 +225,7 @@ func TestServerAnswers(t *testing.T) {
 		{"token1 POST left", `{"rank":0,"cause":"closed"}`, 204, "1 lost 0: left: closed"},
 		{"token0 POST lost", `{"rank":2}`, 400, ""},
 		{"token0 POST left", `{"rank":-1}`, 400, ""},
+		{"token0 POST abort", `{"rank":0,"cause":"it cannot go on"}`, 204, "0 lost 0: aborted: it cannot go on"},
 		{"token1 POST note", `{"text":"waits","stall":true}`, 204, "1 lost 1: note: waits, stall true"},
 		{"token1 POST note", `{"text":""}`, 400, ""},
 		{"token1 POST note", strings.Repeat(" ", maxNote+1), 413, ""},
@@ -235,7 +237,7 @@ func TestServerAnswers(t *testing.T) {
 			check.Equal(t, <-b.lost, tc.told, "the job is told")
 		}
 	}
-	for _, path := range []string{"lost", "left", "note"} {
+	for _, path := range []string{"lost", "left", "abort", "note"} {
 		for _, bad := range []string{"", "{}", "["} {
 			code, _ := ask(t, d, "token0", "POST", "/v1/"+path, bad)
 			check.Equal(t, code, 400, path, bad)

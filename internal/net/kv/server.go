@@ -77,6 +77,8 @@ type Backend interface {
 	// Left reports that a call of rank by failed because rank had left what the two shared. The job
 	// may go on.
 	Left(by, rank int, cause string)
+	// AbortJob reports that rank by ends the job, for what rank has done.
+	AbortJob(by, rank int, cause string)
 	// Note shows the job's user a line that rank by has written.
 	Note(by int, note Note)
 	// Aborted returns a channel that is closed when the job is aborted. AbortInfo is the cause as
@@ -165,6 +167,7 @@ func (s *Server) routes() http.Handler {
 	handle("GET /v1/abort", s.abort)
 	handle("POST /v1/lost", s.lost(s.backend.Lost))
 	handle("POST /v1/left", s.lost(s.backend.Left))
+	handle("POST /v1/abort", s.lost(s.backend.AbortJob))
 	handle("POST /v1/note", s.note)
 	if elastic, is := s.backend.(Elastic); is {
 		e := elasticServer{s, elastic}

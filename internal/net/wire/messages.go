@@ -340,6 +340,7 @@ type Lost struct {
 	Awaited bool `json:",omitempty"`
 	Waiter  int  `json:",omitempty"`
 	Left    bool `json:",omitempty"` // whether Rank left shared communication in order: the job may go on
+	Abort   bool `json:",omitempty"` // whether By ends the job, also an elastic one
 }
 
 // EndedBefore is the loss of a rank of an epoch that has ended while another waits for it in a

@@ -224,6 +224,9 @@ func (j *Job) Lost(_, rank int, cause string) {
 	j.abort(a)
 }
 
+// AbortJob implements [kv.Backend] as Lost does.
+func (j *Job) AbortJob(by, rank int, cause string) { j.Lost(by, rank, cause) }
+
 // Left implements [kv.Backend]: it only records the report.
 func (j *Job) Left(by, rank int, cause string) {
 	j.own.Lock()

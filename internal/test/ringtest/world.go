@@ -328,6 +328,9 @@ func (m *Member) Left(by, rank int, cause string) {
 	m.world.tb.Logf("rank %d: rank %d has left: %s", by, rank, cause)
 }
 
+// AbortJob implements [kv.Backend] as Lost does.
+func (m *Member) AbortJob(by, rank int, cause string) { m.Lost(by, rank, cause) }
+
 // Note implements [kv.Backend].
 func (m *Member) Note(by int, note kv.Note) { m.world.tb.Logf("rank %d notes: %s", by, note.Text) }
 

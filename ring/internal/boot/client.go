@@ -126,6 +126,11 @@ func (c *Client) Left(ctx context.Context, rank int, cause string) error {
 	return c.reportRank(ctx, "left", rank, cause)
 }
 
+// AbortJob ends the job, for what rank has done.
+func (c *Client) AbortJob(ctx context.Context, rank int, cause string) error {
+	return c.reportRank(ctx, "abort", rank, cause)
+}
+
 func (c *Client) reportRank(ctx context.Context, what string, rank int, cause string) error {
 	body, err := json.Marshal(struct {
 		Rank  int    `json:"rank"`
