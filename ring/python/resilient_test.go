@@ -252,6 +252,15 @@ func TestStateOfAHostileRankIsData(t *testing.T) {
 	check.Equal(t, strings.Join(lines, "|"), "all right|all right")
 }
 
+// Ranks that refuse what another one says end the job. Others in their place would know less, and
+// believe it.
+func TestRefusedStateEndsTheJob(t *testing.T) {
+	out, code := job(t, nil, "-np", "3", "--min-np", "3", "-H", "localhost:3", "--prefix", "none", newest(t),
+		script(t, "resilient_refused.py"), script(t, "resilient_alike.py"), "6")
+	check.That(t, code == 1 && strings.Contains(out, "has ended it: rank 1 says that step 1000000 is committed"),
+		"exit code %d\n%s", code, out)
+}
+
 // A spare that waits at its first step takes the place of a rank that dies.
 func TestResilientTrainingWithSpare(t *testing.T) {
 	python := newest(t)

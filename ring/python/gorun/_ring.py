@@ -110,6 +110,7 @@ FUNCTIONS = {
     "ring_split": (c_int, [c_uint64, c_int32, c_int32, POINTER(c_uint64)]),
     "ring_group": (c_int, [c_uint64, c_char_p, POINTER(c_int32), c_size_t, c_int64, POINTER(c_uint64)]),
     "ring_private": (c_int, [c_uint64]),
+    "ring_abort": (c_int, [c_uint64, c_char_p]),
     "ring_waits_at": (c_int, [c_uint64, c_char_p]),
     "ring_comm_info": (c_int, [c_uint64, POINTER(Info)]),
     "ring_check_hosts": (c_int, [c_uint64, POINTER(c_int)]),
@@ -365,6 +366,10 @@ class Comm:
         ms = 0 if timeout is None else max(1, int(timeout * 1000))
         self.library.check(self.library.c.ring_group(self.handle, name.encode(), members, len(ranks), ms, byref(part)))
         return Comm(self.library, part.value)
+
+    def abort(self, cause: str) -> None:
+        """Ends the job. An elastic one begins no other epoch."""
+        self.library.check(self.library.c.ring_abort(self.handle, cause.replace("\0", "?").encode("utf-8", "replace")))
 
     def private(self) -> "Comm":
         """Lets ranks leave while others wait for them, without a failure of the job. Call it before the first call. Returns itself."""

@@ -29,6 +29,7 @@ from ._batches import Batches, refuse
 from ._copies import Copies
 from ._transfer import MOST, broadcast, transfer, unreadable
 
+FINAL = (errors.MismatchError, errors.StateLostError)  # after these the job must not go on
 STATE = 64  # bytes of a state for each element of the model, at most: with Adam in float32 there are 12
 
 
@@ -290,13 +291,16 @@ class Resilient:
                 if self._copies is not None:
                     self._copies.verify()
                 said = self._job.exchange(self._ledger.said())
+                self._decision = self._ledger.decide(self._job.rank, said, self._job.first)
             except errors.PeerError:
                 if not self._job.attached:  # no epoch follows
                     raise
                 if self._job.late:
                     self._ledger.miss()
                 continue
-            self._decision = self._ledger.decide(self._job.rank, said, self._job.first)
+            except FINAL as e:
+                self._job.end(e)
+                raise
             return self._decision
 
     def _settle(self) -> None:
@@ -314,6 +318,9 @@ class Resilient:
                 break
             except errors.PeerError:
                 self._renew()
+            except FINAL as e:
+                self._job.end(e)
+                raise
         self._job.listen(self._arriving is None)
 
     def _restore(self, decision: Decision) -> None:
@@ -372,7 +379,9 @@ class Resilient:
             ranks = ", ".join(map(str, verdict.undecided))
             text = "gorun: after step %d the ranks %s have different parameters, and none has those of most" % (step, ranks)
             if not self._warns:
-                raise errors.CorruptedError(text + ": start the job again, from a checkpoint of an earlier step")
+                error = errors.CorruptedError(text + ": start the job again, from a checkpoint of an earlier step")
+                self._job.end(error)
+                raise error
             if rank == verdict.undecided[0]:
                 warnings.warn(text, stacklevel=2)
 
@@ -558,6 +567,8 @@ class _Fixed:
         if rank == 0:
             warnings.warn("gorun: a rank that dies will not be replaced: " + why, stacklevel=4)
 
+    def end(self, why: Exception) -> None: ...
+
     def listen(self, there: bool) -> None: ...
 
     def begin_step(self) -> None: ...
@@ -627,6 +638,12 @@ class _Elastic:
     def first(self) -> bool:
         """Whether this process has been in all epochs of the training."""
         return self.alone and _job.first() == 1
+
+    def end(self, why: Exception) -> None:
+        """Ends the job. If only this rank ended, another one in its place would know less, and might believe what this one does not."""
+        job = _job.joined()
+        if job is not None:
+            job.abort(str(why).replace("gorun: ", "", 1))
 
     def renew(self, copies: Optional[Copies]) -> None:
         """Leaves the epoch and joins the next one. Collectives of the program then end at once, here alone, until listen(True)."""
