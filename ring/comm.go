@@ -303,9 +303,9 @@ func (c *Comm) reportLeft(rank int, cause error) {
 	}
 }
 
-// Abort ends the job, as MPI_Abort does: an elastic one begins no other epoch. The other ranks'
-// calls fail with a [*PeerError] that names this rank and cause, and so do its own. A communicator
-// that no gorun has started is closed.
+// Abort ends the job, as MPI_Abort does: an elastic one begins no other epoch. Calls that wait for
+// this rank fail with a [*PeerError] that names it and cause. A communicator that no gorun has
+// started is closed.
 func (c *Comm) Abort(cause error) {
 	if c.agent == nil {
 		c.Close()

@@ -191,3 +191,23 @@ func TestPrivatePartMissesARank(t *testing.T) {
 		ringtest.All(t, 3, func(rank int) error { return ring.Barrier(ctx, comms[rank]) })
 	})
 }
+
+// A rank ends the job. The others learn which it was, and why.
+func TestAbort(t *testing.T) {
+	onTransports(t, func(t *testing.T, l layout) {
+		job := l.of(3).job(t)
+		comms := job.Join(t)
+		cause := errors.New("its data is not what the others have")
+		ringtest.All(t, 3, func(rank int) error {
+			if rank == 1 {
+				comms[1].Abort(cause)
+				return nil
+			}
+			err := ring.Barrier(ctx, comms[rank])
+			if err == nil || !strings.Contains(err.Error(), cause.Error()) {
+				return fmt.Errorf("%v, want %q", err, cause)
+			}
+			return wantPeer(err, 1)
+		})
+	})
+}

@@ -153,8 +153,8 @@ int ring_group(ring_comm comm, const char *name, const int32_t *ranks, size_t co
  * the job goes on. gorun still notices processes that end. Call it before comm's first call. */
 int ring_private(ring_comm comm);
 
-/* Ends the job, as MPI_Abort does: an elastic one begins no other epoch. The other ranks' calls fail with RING_PEER,
- * which names this rank and cause, and so do its own. */
+/* Ends the job, as MPI_Abort does: an elastic one begins no other epoch. Calls that wait for this rank fail with
+ * RING_PEER, and their text names it and cause. */
 int ring_abort(ring_comm comm, const char *cause);
 
 typedef struct ring_info {

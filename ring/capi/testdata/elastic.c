@@ -21,6 +21,7 @@ int main(int argc, char **argv)
 		OK(ring_comm_info(comm, &old));
 		CHECK(old.epoch == 77 && info.epoch > options.left_epoch);
 		WANT(RING_INVALID, ring_check_hosts(comm, NULL));
+		WANT(RING_INVALID, ring_abort(comm, NULL));
 		printf("epoch %d: rank %d of %d\n", info.epoch, info.rank, info.ranks);
 		fflush(stdout);
 		code = ring_broadcast(comm, &count, 1, RING_INT64, 0);
