@@ -327,7 +327,7 @@ func (n *Negotiator) note(now time.Time, rank int, e *entry, r Request) error {
 		e.odd = rank
 		e.oddSaid = r
 	}
-	if varies(r.Kind) {
+	if varies(r.Kind) && varies(e.want.Kind) { // else the round fails, and nobody has paid for counts
 		if e.counts == nil {
 			e.counts = make([]uint64, n.config.Size)
 		}

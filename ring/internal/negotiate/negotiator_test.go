@@ -219,6 +219,23 @@ func TestNamesOfARankAreBounded(t *testing.T) {
 	}
 }
 
+// The rank that opens a round answers for its memory, so another one makes it take no more.
+func TestOtherKindsTakeNoCounts(t *testing.T) {
+	w := newWorld(t, 3, defaults())
+	w.submit(1, Request{Name: "x", Kind: collective.Barrier})
+	w.cycle()
+	gather := sumOf("x", 1)
+	gather.Kind = collective.AllGather
+	gather.Op = 0
+	w.submit(2, gather)
+	w.cycle()
+	check.That(t, w.ranks[0].names["x"].counts == nil, "counts of a round of barriers")
+	w.submit(0, gather)
+	out := w.cycle()
+	must.That(t, len(out.Failures) == 1, "%d failures", len(out.Failures))
+	check.That(t, errors.As(out.Failures[0].Err, new(*MismatchError)), "%v", out.Failures[0].Err)
+}
+
 func TestStalled(t *testing.T) {
 	w := newWorld(t, 20, defaults())
 	start := w.now
