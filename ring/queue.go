@@ -284,7 +284,12 @@ func (e *TensorMismatchError) Error() string {
 // fault converts an error of the negotiation to one of this package.
 func fault(err error) error {
 	if j := new(negotiate.JoinedError); errors.As(err, &j) {
-		return &JoinedError{Name: j.Name, Said: j.Request.String(), Ranks: j.Joined}
+		return &JoinedError{
+			Name:   j.Name,
+			Said:   j.Request.String(),
+			Joined: j.Joined,
+			Ranks:  j.First,
+		}
 	}
 	if m := new(negotiate.MismatchError); errors.As(err, &m) {
 		return &TensorMismatchError{Name: m.Name, Ranks: m.Ranks,

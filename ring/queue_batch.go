@@ -95,7 +95,7 @@ func (q *Queue) runBatch(b negotiate.Batch, tensors []*tensor) (own, err error) 
 	switch {
 	case item.GPU:
 		return q.runOnDevice(tensors)
-	case len(item.Joined) > 0:
+	case item.Joined > 0:
 		return nil, q.runJoined(item, t)
 	case t.room == nil:
 		return nil, q.move(t.work)

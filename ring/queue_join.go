@@ -19,15 +19,16 @@ var ErrJoined = errors.New("ring: queue: this rank has joined: it submits nothin
 // JoinedError reports a collective that needs ranks that have joined. All ranks that submitted it
 // get it. No data has moved, and the name can be used again.
 type JoinedError struct {
-	Name  string
-	Said  string // request of the others, as in "broadcast of 12 f32 from rank 0"
-	Ranks []int  // joined ranks that had not submitted it
+	Name   string
+	Said   string // request of the others, as in "broadcast of 12 f32 from rank 0"
+	Joined int    // number of joined ranks that had not submitted it
+	Ranks  []int  // the first 8 of them
 }
 
 func (e *JoinedError) Error() string {
 	return fmt.Sprintf("ring: tensor %q: %s cannot run, for %s joined the queue; only barriers and allreduces of sum "+
 		"and avg run without them",
-		e.Name, e.Said, negotiate.RankList(e.Ranks))
+		e.Name, e.Said, negotiate.RankListOf(e.Joined, e.Ranks))
 }
 
 // Joining is a rank's wait for all ranks to join a [Queue].

@@ -15,7 +15,7 @@ type Item struct {
 	// Request is the same on all ranks: where counts vary, Count is their sum.
 	Request
 	Counts []uint64 // counts by rank of an allgather or alltoall
-	Joined []int    // ranks that take part without having submitted it
+	Joined int      // number of ranks that take part without having submitted it
 	Offset int64    // byte offset in the fusion buffer
 }
 

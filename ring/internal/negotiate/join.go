@@ -53,14 +53,30 @@ func (n *Negotiator) part() (last int, all bool) {
 	return n.last, true
 }
 
-// fault returns why the round cannot run without the ranks that have joined, or at all, or
-// nil.
-func (e *entry) fault(joined []int) error {
+// without returns how many ranks have joined and not submitted e, and the first few of them: there
+// may be many ranks and names.
+func (n *Negotiator) without(e *entry) (number int, first []int) {
+	if n.joins == 0 {
+		return 0, nil
+	}
+	for rank, joined := range n.joined {
+		if !joined || e.has(rank) {
+			continue
+		}
+		if number++; number <= namedRanks && !e.want.joinable() {
+			first = append(first, rank)
+		}
+	}
+	return number, first
+}
+
+// fault returns why the round cannot run without so many ranks that have joined, or at all, or nil.
+func (e *entry) fault(joined int, first []int) error {
 	switch {
 	case e.odd >= 0:
 		return e.mismatch()
-	case len(joined) > 0 && !e.want.joinable():
-		return &JoinedError{Request: e.want, Joined: joined}
+	case joined > 0 && !e.want.joinable():
+		return &JoinedError{Request: e.want, Joined: joined, First: first}
 	}
 	return nil
 }

@@ -150,3 +150,26 @@ func TestJoinAlone(t *testing.T) {
 		w.now = w.now.Add(time.Second)
 	}
 }
+
+// However many ranks have joined, what lacks them takes little memory: one rank may submit hundreds
+// of thousands of names in a step.
+func TestJoinedRanksAreCounted(t *testing.T) {
+	const size = 40
+	w := newWorld(t, size, defaults())
+	for _, n := range w.ranks[1:] {
+		n.Join()
+	}
+	w.cycle()
+	gather := sumOf("x", 1)
+	gather.Kind = collective.AllGather
+	gather.Op = 0
+	w.submit(0, gather)
+	w.submit(0, sumOf("y", 1))
+	out := w.cycle()
+	joined := new(JoinedError)
+	must.That(t, len(out.Failures) == 1 && errors.As(out.Failures[0].Err, &joined), "%+v", out)
+	check.That(t, joined.Joined == size-1 && len(joined.First) == namedRanks, "%+v", joined)
+	const named = "ranks 1, 2, 3, 4, 5, 6, 7, 8 and 31 more have joined"
+	check.That(t, strings.Contains(joined.Error(), named), "%v", joined)
+	check.Equal(t, out.Batches[0].Items[0].Joined, size-1)
+}

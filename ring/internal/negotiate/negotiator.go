@@ -366,11 +366,8 @@ func (e *entry) memory() int {
 func (n *Negotiator) finish(e *entry) {
 	e.open = false
 	n.opened[e.first] -= e.memory()
-	var joined []int
-	if n.joins > 0 {
-		_, _, joined = n.split(e)
-	}
-	if err := e.fault(joined); err != nil {
+	joined, first := n.without(e)
+	if err := e.fault(joined, first); err != nil {
 		n.failures = append(n.failures, Failure{Name: e.name, Kind: e.want.Kind, Err: err})
 		n.mix(1)
 		n.forget(e)

@@ -142,16 +142,17 @@ func (e *MismatchError) Error() string {
 // free again.
 type JoinedError struct {
 	Request       // request of the other ranks
-	Joined  []int // ranks that have joined and had not submitted it
+	Joined  int   // number of ranks that have joined and had not submitted it
+	First   []int // the first few of them
 }
 
 func (e *JoinedError) Error() string {
 	verb := "has"
-	if len(e.Joined) > 1 {
+	if e.Joined > 1 {
 		verb = "have"
 	}
 	return fmt.Sprintf("tensor %q, %v: %s %s joined, and only allreduces of sum and avg and barriers run without them",
-		e.Name, e.Request, RankList(e.Joined), verb)
+		e.Name, e.Request, RankListOf(e.Joined, e.First), verb)
 }
 
 // DuplicateError reports that a rank submitted a name again before the operation of that

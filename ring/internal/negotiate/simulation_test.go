@@ -207,9 +207,9 @@ func (s *simulation) check(out Outcome) {
 	}
 	checkBatches(s.t, out.Batches, items, s.ranks[0].config.Fusion)
 	for _, item := range items {
-		if want := s.without(s.done[s.index[item.Name]]); !slices.Equal(item.Joined, want) || len(want) > 0 &&
+		if want := s.without(s.done[s.index[item.Name]]); item.Joined != len(want) || len(want) > 0 &&
 			!item.joinable() {
-			s.t.Fatalf("%v runs without %v, want %v", item.Request, item.Joined, want)
+			s.t.Fatalf("%v runs without %d ranks, want %v", item.Request, item.Joined, want)
 		}
 		s.back(item.Name, false)
 	}
@@ -218,7 +218,8 @@ func (s *simulation) check(out Outcome) {
 		mismatch := new(MismatchError)
 		joined := new(JoinedError)
 		if errors.As(f.Err, &joined) {
-			if want := s.without(s.done[s.index[f.Name]]); !slices.Equal(joined.Joined, want) || joined.joinable() {
+			if want := s.without(s.done[s.index[f.Name]]); joined.Joined != len(want) || joined.joinable() ||
+				!slices.Equal(joined.First, want[:min(len(want), namedRanks)]) {
 				s.t.Fatalf("%v; it is without %v", f.Err, want)
 			}
 			s.needed++

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// namedRanks is the number of ranks that a stall's line names.
+// namedRanks is the number of ranks that a stall's line, or an error, names.
 const namedRanks = 8
 
 // maxStalls is the number of tensors that are listed at a time.
@@ -88,10 +88,13 @@ func (s Stall) Line(now time.Time) string {
 }
 
 // RankList names the first few ranks and counts the others, as in "ranks 1, 2".
-func RankList(ranks []int) string {
+func RankList(ranks []int) string { return RankListOf(len(ranks), ranks) }
+
+// RankListOf is RankList of so many ranks, of which at least the first few are given.
+func RankListOf(number int, ranks []int) string {
 	var b strings.Builder
 	b.WriteString("rank")
-	if len(ranks) > 1 {
+	if number > 1 {
 		b.WriteString("s")
 	}
 	for i, rank := range ranks[:min(len(ranks), namedRanks)] {
@@ -100,7 +103,7 @@ func RankList(ranks []int) string {
 		}
 		fmt.Fprintf(&b, " %d", rank)
 	}
-	if more := len(ranks) - namedRanks; more > 0 {
+	if more := number - namedRanks; more > 0 {
 		fmt.Fprintf(&b, " and %d more", more)
 	}
 	return b.String()
