@@ -282,14 +282,22 @@ func TestSilentFolderIsNotAwaitedForTheStagedOne(t *testing.T) {
 	must.That(t, strings.Contains(r.Out.String(), "/.cache/gorun/work/"), "the rank runs in %s", &r.Out)
 }
 
-// Neither is one in a folder of another user's own that has the number of the staged one.
-func TestSilentFolderIsNotAwaitedInTheStagedOnesPlace(t *testing.T) {
+// mountScratch mounts a folder in which everybody may write, and returns its path. A new file
+// system gives the first folders the same numbers as another one.
+func mountScratch(t *testing.T) string {
+	t.Helper()
 	if os.Getuid() != 0 {
 		lab.Skip(t, "needs root to mount")
 	}
 	scratch := t.TempDir()
 	must.Run(t, exec.Command("sh", "-c", `chmod 755 "$0/.." && exec mount -t tmpfs -o mode=1777 tmpfs "$0"`, scratch))
 	t.Cleanup(func() { must.Run(t, exec.Command("umount", "-l", scratch)) })
+	return scratch
+}
+
+// Neither is one in a folder of another user's own that has the number of the staged one.
+func TestSilentFolderIsNotAwaitedInTheStagedOnesPlace(t *testing.T) {
+	scratch := mountScratch(t)
 	c := lab.MustNamespacesAs(t, victim, lab.Specs(1)...)
 	work := filepath.Join(scratch, "work")
 	s := newCommons(t, c.Dir)
@@ -309,12 +317,7 @@ func TestSilentFolderIsNotAwaitedInTheStagedOnesPlace(t *testing.T) {
 // theirs shows files with the numbers and times of the staged ones, is not taken for it either. On
 // many file systems a user has a say in the number of a new folder, and nowhere in its time.
 func TestFolderThatHoldsAnotherUsersFileSystemIsNotTheStagedOne(t *testing.T) {
-	if os.Getuid() != 0 {
-		lab.Skip(t, "needs root to mount")
-	}
-	scratch := t.TempDir()
-	must.Run(t, exec.Command("sh", "-c", `chmod 755 "$0/.." && exec mount -t tmpfs -o mode=1777 tmpfs "$0"`, scratch))
-	t.Cleanup(func() { must.Run(t, exec.Command("umount", "-l", scratch)) })
+	scratch := mountScratch(t)
 	c := lab.MustNamespacesAs(t, victim, lab.Specs(1)...)
 	newCommons(t, c.Dir).as(victim, fmt.Sprintf(`mkdir %[1]s/work && echo mine >%[1]s/work/train.py`, scratch))
 	work := filepath.Join(scratch, "work")
