@@ -129,6 +129,20 @@ type member struct {
 	from    int
 }
 
+// identify gives the member new credentials, with which it can meet those that it learns of.
+func (m *member) identify() (own *secure.Credentials, err error) {
+	if own, err = secure.NewCredentials(secure.NewSeed()); err != nil {
+		return nil, err
+	}
+	m.auth, err = secure.NewAuthenticator(secure.Identity{
+		Job:  m.offer.Group,
+		Rank: m.offer.Member,
+		Size: maxMembers,
+		Key:  m.offer.Key,
+	}, 1, own, m.cert)
+	return own, err
+}
+
 func (m *member) run(ctx context.Context, next func() (wire.Frame, error)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var work sync.WaitGroup
@@ -142,16 +156,7 @@ func (m *member) run(ctx context.Context, next func() (wire.Frame, error)) error
 		return err
 	}
 	offered := wire.Offered{Have: m.blob.have()}
-	own, err := secure.NewCredentials(secure.NewSeed())
-	if err != nil {
-		return err
-	}
-	m.auth, err = secure.NewAuthenticator(secure.Identity{
-		Job:  m.offer.Group,
-		Rank: m.offer.Member,
-		Size: maxMembers,
-		Key:  m.offer.Key,
-	}, 1, own, m.cert)
+	own, err := m.identify()
 	if err != nil {
 		return err
 	}

@@ -373,15 +373,7 @@ func joining(next func() (wire.Frame, error)) (m *member, own *secure.Credential
 	if err := json.Unmarshal(f.Payload, &m.offer); err != nil {
 		return nil, nil, err
 	}
-	if own, err = secure.NewCredentials(secure.NewSeed()); err != nil {
-		return nil, nil, err
-	}
-	m.auth, err = secure.NewAuthenticator(secure.Identity{
-		Job:  m.offer.Group,
-		Rank: m.offer.Member,
-		Size: maxMembers,
-		Key:  m.offer.Key,
-	}, 1, own, m.cert)
+	own, err = m.identify()
 	return m, own, err
 }
 
