@@ -49,7 +49,7 @@ func announce(a *fake.Agent, entries ...workdir.Entry) error {
 		a.Out.Send(wire.TypeFolder, 0, list.Bytes()))
 }
 
-// What a host has announced, and not sent, does not count as files that came back.
+// Files that a host has announced and not sent do not count as files that came back.
 func TestAnnouncedFilesDoNotCount(t *testing.T) {
 	top := t.TempDir()
 	must.OK(t, os.Chmod(top, 0o755))

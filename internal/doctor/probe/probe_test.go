@@ -415,8 +415,8 @@ func TestEachPairOfHostsHasItsSecret(t *testing.T) {
 }
 
 // Of PATH only programs are run that nobody else can change, none of them in the current folder,
-// from which Python takes modules. Relative paths of variables lead them to no folder below /. Of
-// what they print the beginning counts.
+// from which Python takes modules. Relative paths of variables lead them to no folder below /.
+// Only the beginning of what they print is read.
 func TestVersionsAreNotAskedOfProgramsOfOthers(t *testing.T) {
 	dir := t.TempDir()
 	script := func(name, text string) {

@@ -327,8 +327,8 @@ func (m *mpi) close() {
 // maxNames bounds the names that are looked at in a folder in which other users may make millions.
 const maxNames = 1 << 22
 
-// leave removes the shared memory that the ranks of a world have left, all of which have ended.
-// What has to be looked for is left to close, which looks once for that of all worlds.
+// leave removes the shared memory that the ranks of a world have left, all of which have ended. It
+// only notes names of which a number is not known: close looks once for those of all worlds.
 func (m *mpi) leave(h *pmi.Host) {
 	paths, numbered := h.Segments()
 	for _, path := range paths {

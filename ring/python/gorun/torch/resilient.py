@@ -346,7 +346,7 @@ class Resilient:
             try:
                 state = None
                 if rank in send.holders and send.copied:
-                    assert self._copies is not None  # nobody else has copies
+                    assert self._copies is not None  # it has said that it holds one
                     state = self._copies.copy(send.shard, step)
                     at = _place_of(state, owner, step)
                     if at != known.get("at", at):  # so that the others do not blame this rank for what it was given
