@@ -188,7 +188,7 @@ func TestOptionsLikeSSH(t *testing.T) {
 					asked++
 					continue
 				}
-				said := must.Get(config.Ask(t.Context(), c.arguments()...))(t)
+				said := must.Get(config.Ask(t.Context(), "/usr/bin/ssh", c.arguments()...))(t)
 				got, gotErr := c.merge(func(k string) []string { return values[k] }, thisMachine())
 				want, wantErr := c.merge(func(k string) []string { return said[k] }, thisMachine())
 				check.That(t, reflect.DeepEqual(got, want) && (gotErr == nil) == (wantErr == nil),
@@ -205,6 +205,21 @@ func TestWithoutSSHBinary(t *testing.T) {
 	c := must.Get(Dial(t.Context(), files.Config()))(t)
 	defer c.Close()
 	check.That(t, c.RemoteAddr().String() == s.listen.Addr().String(), "%v", c.RemoteAddr())
+}
+
+// A Match block may name the proxy of a host, or the file that has its key.
+func TestAProgramOfTheCurrentDirectoryDoesNotHideMatchBlocks(t *testing.T) {
+	lab.Need(t, "ssh")
+	t.Chdir(t.TempDir())
+	writeFile(t, "ssh", "#!/bin/sh\nexit 1\n")
+	must.OK(t, os.Chmod("ssh", 0o755))
+	file := filepath.Join(t.TempDir(), "config")
+	writeFile(t, file, "Match exec true\n  User ada\n")
+	for _, before := range []string{".:", ":"} {
+		t.Setenv("PATH", before+"/usr/bin:/bin")
+		values := must.Get(Config{Host: "f1", ConfigFile: file}.options(t.Context(), "/nonexistent"))(t)
+		check.Equal(t, strings.Join(values["user"], " "), "ada", "with PATH=", before, "...")
+	}
 }
 
 func TestBadConfigFiles(t *testing.T) {
@@ -241,13 +256,12 @@ func TestSplitHop(t *testing.T) {
 // its stderr. Whoever gives the host up does not wait for it.
 func TestHangingMatchExec(t *testing.T) {
 	must.HaveTime(t)
-	dir := t.TempDir()
-	must.OK(t, os.WriteFile(filepath.Join(dir, "ssh"), []byte("#!/bin/sh\nsleep 9 & wait\n"), 0o700))
-	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	ssh := filepath.Join(t.TempDir(), "ssh")
+	must.OK(t, os.WriteFile(ssh, []byte("#!/bin/sh\nsleep 9 & wait\n"), 0o700))
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	began := time.Now()
-	check.Error(config.Ask(ctx, "--", "f1")).Is(t, context.DeadlineExceeded)
+	check.Error(config.Ask(ctx, ssh, "--", "f1")).Is(t, context.DeadlineExceeded)
 	if took := time.Since(began); took > 6*time.Second { // the goal is 1.2 s
 		t.Errorf("took %v", took)
 	}

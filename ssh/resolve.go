@@ -3,11 +3,11 @@ package ssh
 import (
 	"context"
 	"os"
-	"os/exec"
 	"strconv"
 	"sync"
 	"time"
 
+	"github.com/gorun/gorun/internal/files/trust"
 	"github.com/gorun/gorun/ssh/internal/config"
 	"github.com/gorun/gorun/ssh/internal/knownhosts"
 )
@@ -127,7 +127,7 @@ func (c Config) options(ctx context.Context, home string) (map[string][]string, 
 		return nil, err
 	}
 	values, unsure := read.Values(c.Host)
-	program, err := exec.LookPath("ssh")
+	program, err := trust.Program("ssh", os.Getenv("PATH"))
 	if err != nil {
 		return values, nil
 	}
@@ -135,7 +135,7 @@ func (c Config) options(ctx context.Context, home string) (map[string][]string, 
 	if unsure == nil && (c.ConfigFile != "" || program == "/usr/bin/ssh") {
 		return values, nil
 	}
-	if values, err = config.Ask(ctx, c.arguments()...); err != nil {
+	if values, err = config.Ask(ctx, program, c.arguments()...); err != nil {
 		return nil, foreign{err}
 	}
 	return values, nil

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// Ask runs ssh -G with the given arguments and returns the values it prints, as Values does. The
-// error holds what ssh wrote to stderr, and wraps exec.ErrNotFound when there is no ssh.
-func Ask(ctx context.Context, args ...string) (map[string][]string, error) {
-	cmd := exec.CommandContext(ctx, "ssh", append([]string{"-G"}, args...)...)
+// Ask runs ssh -G, where ssh is a program's path, with the given arguments and returns the values
+// that it prints, as Values does. The error holds what it wrote to stderr.
+func Ask(ctx context.Context, ssh string, args ...string) (map[string][]string, error) {
+	cmd := exec.CommandContext(ctx, ssh, append([]string{"-G"}, args...)...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	cmd.WaitDelay = time.Second // a command of its Match exec that hangs holds stderr open

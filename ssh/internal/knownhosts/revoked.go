@@ -44,6 +44,10 @@ func RevokedIn(ctx context.Context, file string, key xssh.PublicKey) (bool, erro
 // inRevocationList asks ssh-keygen about a key, which it reads from an open file without a name:
 // the folder of temporary files may be another user's, who could put another key there.
 func inRevocationList(ctx context.Context, file string, key xssh.PublicKey) (bool, error) {
+	program, err := trust.Program("ssh-keygen", os.Getenv("PATH"))
+	if err != nil {
+		return false, fmt.Errorf("read the revoked keys in %s: %w", file, err)
+	}
 	public, err := trust.Temporary("gorun-host-key-*")
 	if err != nil {
 		return false, err
@@ -55,7 +59,7 @@ func inRevocationList(ctx context.Context, file string, key xssh.PublicKey) (boo
 	if err != nil {
 		return false, &trust.TemporaryError{Err: err}
 	}
-	cmd := exec.CommandContext(ctx, "ssh-keygen", "-Q", "-f", file, "/dev/fd/3")
+	cmd := exec.CommandContext(ctx, program, "-Q", "-f", file, "/dev/fd/3")
 	cmd.ExtraFiles = []*os.File{public}
 	out, err := cmd.CombinedOutput()
 	if err == nil {
