@@ -13,6 +13,8 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+
+	"github.com/gorun/gorun/internal/files/trust"
 )
 
 // Sources are the sources of information on GPUs.
@@ -25,10 +27,11 @@ type Sources struct {
 	Health bool // whether gorun-gpu also reports the GPUs' health, which takes longer
 }
 
-// Machine returns this machine's sources. helper is the path of gorun-gpu, or
-// "" if it is not installed.
+// Machine returns this machine's sources. helper is the path of gorun-gpu, or "" if it is not
+// installed. nvidia-smi is looked for when it is asked, among programs that nobody but the user and
+// root can have changed.
 func Machine(helper string) Sources {
-	find := func() (string, error) { return exec.LookPath("nvidia-smi") }
+	find := func() (string, error) { return trust.Program("nvidia-smi", os.Getenv("PATH")) }
 	return Sources{Root: os.DirFS("/"), Helper: helper, SMI: find}
 }
 

@@ -28,9 +28,8 @@ const (
 	gpuTime    = 10 * time.Second // time for all programs that list GPUs together
 )
 
-// gpuSources are this host's. The gorun-gpu beside gorun, and an nvidia-smi, are among them if no
-// other user can have put them there. The latter is looked for when it is asked. Only tests set
-// root.
+// gpuSources are this host's. The gorun-gpu beside gorun is among them if no other user can have
+// put it there. Only tests set root.
 func gpuSources(root fs.FS) gpu.Sources {
 	helper := ""
 	if own, err := os.Executable(); err == nil {
@@ -40,7 +39,6 @@ func gpuSources(root fs.FS) gpu.Sources {
 		}
 	}
 	from := gpu.Machine(helper)
-	from.SMI = func() (string, error) { return trust.Program("nvidia-smi", os.Getenv("PATH")) }
 	if root != nil {
 		from.Root = root
 	}
