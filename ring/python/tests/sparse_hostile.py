@@ -40,14 +40,19 @@ class Count:
         return honest(count if rank == 1 else n)
 
 
-for count in (-1, 5, 1 << 60):
-    x = torch.sparse_coo_tensor([[rank]], torch.ones(1, 3), (4, 3))
+for rows, count, error in (
+    (4, -1, "rank 1 says that it has -1 elements, of at most 4"),
+    (4, 5, "rank 1 says that it has 5 elements, of at most 4"),
+    (4, 1 << 60, "rank 1 says that it has %d elements, of at most 4" % (1 << 60)),
+    (1 << 55, 1 << 50, "rank 1 the most, which is more than this machine's memory"),
+):
+    x = torch.sparse_coo_tensor([[rank]], torch.ones(1, 3), (rows, 3))
     sparse.ctypes.c_int64 = Count()
     try:
         dist.all_reduce(x)
         raise SystemExit("%d elements were believed" % count)
     except MismatchError as e:
-        assert "rank 1 says that it has %d elements, of at most 4" % count in str(e), e
+        assert error in str(e), e
     finally:
         sparse.ctypes.c_int64 = honest
 x = torch.sparse_coo_tensor([[rank]], torch.ones(1, 3), (4, 3))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import os
 from typing import List
 
 import torch
@@ -31,6 +32,13 @@ def allreduce(engine: Engine, tensor: torch.Tensor) -> Work:
     for rank, n in enumerate(lengths):
         if not 0 <= n <= most:
             raise errors.MismatchError("gorun: allreduce of sparse tensors: rank %d says that it has %d elements, of at most %d" % (rank, n, most))
+    element = 8 * width + mine.element_size() * math.prod(mine.shape[width:])
+    memory_of_machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if sum(lengths) * element > memory_of_machine:
+        raise errors.MismatchError(
+            "gorun: allreduce of sparse tensors: the ranks say that they have %d elements of %d bytes, rank %d the most, which is more than this machine's memory"
+            % (sum(lengths), element, lengths.index(max(lengths)))
+        )
     indices = _gather(engine, mine.indices().t().contiguous(), lengths)
     values = _gather(engine, mine.values().contiguous(), lengths)
     total = _sparse.tensor_of(indices.reshape(-1, width).t(), values, mine.shape).coalesce()
