@@ -185,7 +185,7 @@ func TestImpossibleLengthsAreRefused(t *testing.T) {
 			says: "rank 1 on testhost says that its state has -1 bytes"},
 		{name: "state, more than there can be", honest: syncing, lying: rooted(math.MaxInt64), says: "rank 1"},
 		{name: "gathered, more than there is", honest: gathering(3), lying: gathering(1 << 39),
-			says: "more than this machine's memory"},
+			says: "549755813888 of them from rank 1, which is more than this machine's memory"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			l := over("tcp", 2)

@@ -3,6 +3,7 @@ package ring
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -160,8 +161,9 @@ func (q *Queue) runUnlike(t *tensor) (own, err error) {
 	w := t.work
 	total := collective.Total(q.counts)
 	if most := memoryOfMachine(); total > most/w.Type.Size() {
-		return nil, fmt.Errorf("ring: %v: tensor %q: %d elements come, which is more than this machine's memory of "+
-			"%d bytes", w.Kind, t.name, total, most)
+		biggest := slices.Index(q.counts, slices.Max(q.counts))
+		return nil, fmt.Errorf("ring: %v: tensor %q: %d elements come, %d of them from rank %d, which is more than "+
+			"this machine's memory of %d bytes", w.Kind, t.name, total, q.counts[biggest], biggest, most)
 	}
 	w.Counts = q.counts
 	w.Dst = t.room(q.counts)
