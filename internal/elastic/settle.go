@@ -54,6 +54,7 @@ func (d *Driver) expire() {
 		switch {
 		case p.life == stopping && age >= d.cfg.Stop:
 			d.hostLost(h, fmt.Sprintf("its processes do not end within %v", d.cfg.Stop))
+		case p.life == starting && age >= d.cfg.Start && p.up && d.phase.final(): // it may finish, too
 		case p.life == starting && age >= d.cfg.Start:
 			d.processLate(p, "was not ready within %v", d.cfg.Start)
 		case p.life == joining && d.phase.final() && age >= d.cfg.Join:

@@ -19,7 +19,8 @@ func (d *Driver) spawned(p *process) {
 }
 
 // presume begins the first epoch of processes that do not ask for one. A rank that asks later makes
-// the job elastic again.
+// the job elastic again. Once a rank has finished no epoch begins, and those that ask for none need
+// none.
 func (d *Driver) presume() {
 	silent := func(p *process) bool { return p.life == starting && p.up && d.now-p.upAt >= UnawareTime }
 	all := d.alive()
@@ -30,6 +31,9 @@ func (d *Driver) presume() {
 	}
 	d.unaware = true
 	d.note(NoteUnaware, "", "no rank has asked for an epoch within %v: they seem to run as in any job", UnawareTime)
+	if d.phase.final() {
+		return
+	}
 	for _, p := range all {
 		d.become(p, ready)
 	}
