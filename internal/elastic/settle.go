@@ -3,6 +3,7 @@ package elastic
 import (
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/gorun/gorun/internal/prose"
@@ -45,6 +46,7 @@ func (d *Driver) expire() {
 			d.hostFenced(h)
 		}
 	}
+	strayed := sync.OnceValue(d.strayed)
 	for _, p := range d.alive() {
 		h := d.host(p.Host)
 		if h.lost {
@@ -55,6 +57,11 @@ func (d *Driver) expire() {
 		case p.life == stopping && age >= d.cfg.Stop:
 			d.hostLost(h, fmt.Sprintf("its processes do not end within %v", d.cfg.Stop))
 		case p.life == starting && age >= d.cfg.Start && p.up && d.phase.final(): // it may finish, too
+		case p.life == starting && age >= d.cfg.Start && p.up && d.inForce == nil && strayed():
+			if age >= d.cfg.Timeout {
+				d.stopStrayed()
+				return
+			}
 		case p.life == starting && age >= d.cfg.Start:
 			d.processLate(p, "was not ready within %v", d.cfg.Start)
 		case p.life == joining && d.phase.final() && age >= d.cfg.Join:

@@ -1,6 +1,7 @@
 package elastic
 
 import (
+	"fmt"
 	"slices"
 	"time"
 )
@@ -55,14 +56,16 @@ func (d *Driver) asks(name Process) {
 	}
 }
 
-// strayed reports whether at least half of the hosts of the epoch in force have only ranks that
-// have never asked for an epoch. They know of none, and cannot ask for another: a hostile host that
-// does so would go on alone.
+// strayed reports whether at least half of the hosts of the epoch in force, or of the first one
+// while it is formed, have only ranks that have never asked for an epoch. They may know of none: a
+// hostile host that asks would go on alone, and end the job as a success.
 func (d *Driver) strayed() bool {
 	asked := map[string]bool{}
 	for _, p := range d.alive() {
-		if d.member(p) && (p.asked || p.life == running || p.life == joining) {
-			asked[p.Host] = asked[p.Host] || p.asked
+		if d.member(p) || d.inForce == nil {
+			if p.asked || p.silent() {
+				asked[p.Host] = asked[p.Host] || p.asked
+			}
 		}
 	}
 	silent := 0
@@ -74,11 +77,19 @@ func (d *Driver) strayed() bool {
 	return silent > 0 && 2*silent >= len(asked)
 }
 
+// silent reports whether a process runs that has not asked for an epoch.
+func (p *process) silent() bool {
+	return !p.asked && (p.life == starting && p.up || p.life == running || p.life == joining)
+}
+
 // stopStrayed ends a job that has strayed.
 func (d *Driver) stopStrayed() {
 	cause := "the ranks of half of the hosts or more seem to know nothing of epochs"
+	all := d.alive()
 	if d.why != "" {
 		cause += ", and " + d.why
+	} else if i := slices.IndexFunc(all, func(p *process) bool { return p.asked }); i >= 0 {
+		cause += fmt.Sprintf(", and rank %d on %s asked for one", all[i].rank, all[i].Host)
 	}
-	d.stopFailed(cause, "")
+	d.stopFailed(cause, "raise --elastic-timeout if ranks need longer to start")
 }
