@@ -2,7 +2,6 @@ package secure
 
 import (
 	"bytes"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -95,7 +94,7 @@ func TestChangedDataIsDetected(t *testing.T) {
 }
 
 // sealedPair is both ends of one TLS connection whose bytes the test carries.
-func sealedPair(t testing.TB) (sender *tls.Conn, out *wire, receiver *tls.Conn, in *wire) {
+func sealedPair(t testing.TB) (sender *session, out *wire, receiver *session, in *wire) {
 	t.Helper()
 	zero := newTestCredentials(t)
 	one := newTestCredentials(t)
