@@ -143,12 +143,17 @@ func (c *Conn) Note(text []byte) (int, error) {
 	return unix.SendmsgN(c.FD, text, nil, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
 }
 
+// maxDiscarded bounds one call of Discard: the other rank may send without end.
+const maxDiscarded = 4 << 20 // bytes
+
 // Discard drops received bytes below the guard: the connection receives nothing after it.
 func (c *Conn) Discard(buffer []byte) {
-	for {
-		if n, err := recv(c.FD, buffer); n == 0 || err != nil {
+	for dropped := 0; dropped < maxDiscarded; {
+		n, err := recv(c.FD, buffer)
+		if n == 0 || err != nil {
 			return
 		}
+		dropped += n
 	}
 }
 

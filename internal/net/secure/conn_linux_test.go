@@ -40,3 +40,24 @@ func polled(t *testing.T, fd int) bool {
 	}
 	return false
 }
+
+// A rank that sends without end holds nobody up for long who drops what it sends.
+func TestDiscardTakesABoundedPartOfAFlood(t *testing.T) {
+	far, near := lab.TCPPair(t)
+	c := &Conn{TCPConn: near}
+	must.OK(t, c.Own())
+	defer c.Close()
+	write := func() (sum int) {
+		for zeros := make([]byte, 1<<20); sum < 64<<20; {
+			n, err := far.Write(zeros)
+			if err != nil {
+				return sum
+			}
+			sum += n
+		}
+		return sum
+	}
+	small := make([]byte, 64) // to take these takes longer than to send them
+	most := lab.MostTaken(t, c.FD, write, func() { c.Discard(small) })
+	check.That(t, most < maxDiscarded+uint64(len(small)), "a call took %d bytes", most)
+}

@@ -19,6 +19,7 @@ type lane struct {
 	conn   *secure.Conn
 	number int // 0: the stream's first connection; else 1 + its rail
 	rail   int // -1: unknown
+	turn   *turn
 
 	// What was received.
 	memory     [4 << 10]byte // headers, and small segments with them
@@ -42,8 +43,14 @@ type lane struct {
 	suspect  bool // its network seems dead
 }
 
-func newLane(conn *secure.Conn, number, rail int) (*lane, error) {
-	return &lane{conn: conn, number: number, rail: rail}, conn.Limit(unsentLimit)
+func newLane(conn *secure.Conn, number, rail int, turn *turn) (*lane, error) {
+	l := &lane{
+		conn:   conn,
+		number: number,
+		rail:   rail,
+		turn:   turn,
+	}
+	return l, conn.Limit(unsentLimit)
 }
 
 // pending returns how many bytes of the segment that the lane was given the kernel has not got.
@@ -112,6 +119,8 @@ func (l *lane) read(b []byte) (int, error) {
 }
 
 func (l *lane) receive(b []byte) (int, error) {
+	b = b[:min(len(b), l.turn.left)]
+	l.dry = l.dry || len(b) == 0
 	if l.dry || l.gone {
 		return 0, nil
 	}
@@ -125,6 +134,7 @@ func (l *lane) receive(b []byte) (int, error) {
 	case n == 0:
 		return 0, io.EOF
 	}
+	l.turn.left -= n
 	l.dry = n < len(b)
 	return n, nil
 }

@@ -79,7 +79,21 @@ type receiving struct {
 	reorder    reorderBuffer
 	stalled    time.Time // since when nothing was received; zero: something was
 	draining   bool      // receive data that follows a gap
+	turn       turn
 }
+
+// turn bounds what one call receives. The other rank may send more than that without end which
+// brings the stream no further, such as acknowledgements, and Wake must wait for the call.
+type turn struct {
+	left int // bytes, over all lanes
+}
+
+const (
+	maxTurn = 4 << 20
+	// A lane that ends has no other call. The other rank had a window under way at most, and some
+	// of it again.
+	maxLastTurn = 2 * maxWindow
+)
 
 // New returns a stream that begins with one lane. Close closes it.
 func New(first *secure.Conn, cfg Config) (*Stream, error) {
@@ -87,7 +101,7 @@ func New(first *secure.Conn, cfg Config) (*Stream, error) {
 	if err := s.makeWakePipe(); err != nil {
 		return nil, fmt.Errorf("making a pipe: %w", err)
 	}
-	l, err := newLane(first, 0, cfg.First)
+	l, err := newLane(first, 0, cfg.First, &s.in.turn)
 	if err != nil {
 		s.closeWakePipe()
 		return nil, err
@@ -105,7 +119,7 @@ func (s *Stream) Add(number int, conn *secure.Conn) bool {
 		return false
 	}
 	rail := number - 1
-	l, err := newLane(conn, number, rail)
+	l, err := newLane(conn, number, rail, &s.in.turn)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil || s.woken || s.failed != nil || !s.open() {
@@ -192,6 +206,7 @@ func (s *Stream) conclude(now time.Time) {
 	case now.Sub(s.hungUp) > leaveTime:
 		s.hungUp = time.Time{}
 		s.ended = io.EOF
+		s.in.turn.left = maxLastTurn
 		for _, rest := range s.lanes {
 			rest.dry = false
 			s.drain(rest)
@@ -217,6 +232,7 @@ func (s *Stream) enter() {
 	s.mu.Lock()
 	s.waiting = false
 	s.closeDead()
+	s.in.turn.left = maxTurn
 	for _, l := range s.lanes {
 		l.dry = false
 	}
@@ -386,6 +402,7 @@ func (s *Stream) flush(l *lane) bool {
 		return sent
 	}
 	// A rank that has left may have sent its last data before.
+	s.in.turn.left = maxLastTurn
 	l.dry = false
 	if s.drain(l); !l.gone {
 		s.fault(l, err)

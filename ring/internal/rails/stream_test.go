@@ -11,6 +11,7 @@ import (
 
 	"github.com/gorun/gorun/internal/net/secure"
 	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -18,14 +19,10 @@ import (
 // other rank's.
 func connect(t *testing.T) (*secure.Conn, *net.TCPConn) {
 	t.Helper()
-	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
-	defer l.Close()
-	far := must.Get(net.Dial("tcp", l.Addr().String()))(t)
-	t.Cleanup(func() { far.Close() })
-	near := must.Get(l.Accept())(t)
-	c := &secure.Conn{TCPConn: near.(*net.TCPConn)}
+	far, near := lab.TCPPair(t)
+	c := &secure.Conn{TCPConn: near}
 	must.OK(t, c.Own())
-	return c, far.(*net.TCPConn)
+	return c, far
 }
 
 // segment sends a header for size bytes at off, and then n of them.
