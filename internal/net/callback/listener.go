@@ -37,6 +37,13 @@ type Arrival struct {
 	Hello Hello
 }
 
+// Close does not wait for a host that takes nothing, beyond the five seconds that package tls gives
+// it. That would first wait for a Read which answers a change of keys, and so for the host.
+func (a Arrival) Close() error {
+	_ = a.Conn.SetWriteDeadline(time.Now())
+	return a.Conn.Close()
+}
+
 // Listener waits for one connection of each host.
 type Listener struct {
 	ticket   Ticket

@@ -283,6 +283,8 @@ func layers() []layer {
 			why: "tests of any package make files"},
 		{folder: "internal/test/golden", may: []string{"internal/usage", "internal/test/check", "internal/test/must"},
 			why: "tests of any package compare texts"},
+		{folder: "internal/test/records", may: []string{"internal/test/must"},
+			why: "tests of any package attack TLS"},
 		{folder: "internal/test/documents", may: []string{"internal/test/must"}, why: "it reads documents"},
 		{folder: "internal/test/environ", why: leaf},
 		{folder: "internal/test/check", why: leaf},
