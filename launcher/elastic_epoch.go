@@ -49,9 +49,8 @@ func (j *elasticJob) announce(plan elastic.Plan) {
 		if p == nil || p.session == nil {
 			continue // the process has just ended, and its event will reach the driver
 		}
-		p.number(m)
+		p.place.Store(&place{plan.Epoch, m.Rank})
 		j.setPrefix(p)
-		p.admitted.Store(true)
 		p.session.Out.SendMessage(wire.TypeEpoch, wire.Epoch{
 			Number:    plan.Epoch,
 			Key:       key,

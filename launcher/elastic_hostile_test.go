@@ -12,9 +12,11 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/net/kv"
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/fake"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // besides runs an elastic job for a minute on a host whose rank works and on one with other agents.
@@ -108,6 +110,36 @@ func TestFencesOfAHostileProcess(t *testing.T) {
 				return e.Host == "h1" && strings.Contains(e.Err.Error(), tt.want)
 			})
 			check.That(t, r.Code() == 0 && lost, "%+v", r)
+		})
+	}
+}
+
+// A process says nothing in the name of another one's rank. What it says of an epoch in which it is
+// not is no fault: it may not know yet that another has begun. Nothing of that is kept.
+func TestProcessesPutWhatTheirRanksSay(t *testing.T) {
+	for name, tt := range map[string]struct {
+		key  func(e wire.Epoch) string
+		lost string
+	}{
+		"its own":       {func(e wire.Epoch) string { return kv.RankKey(e.Number, e.Rank, "a") }, ""},
+		"another's":     {func(e wire.Epoch) string { return kv.RankKey(e.Number, 0, "a") }, "a rank of another host"},
+		"of the past":   {func(e wire.Epoch) string { return kv.RankKey(e.Number-1, 0, "a") }, ""},
+		"of the future": {func(e wire.Epoch) string { return kv.RankKey(e.Number+1, 0, "a") }, ""},
+		"of no epoch":   {func(wire.Epoch) string { return kv.RankKey(0, 1, "a") }, ""},
+		"a program's":   {func(wire.Epoch) string { return "rank/0/a" }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := besides(t, serving(func(a *fake.Agent) error {
+				e, err := a.JoinEpoch()
+				must.That(t, err == nil && e.Rank == 1, "%+v, %v", e, err)
+				err = a.Out.SendMessage(wire.TypePut, wire.Put{Key: tt.key(e)})
+				err = errors.Join(err, a.Exit(wire.Exit{Rank: a.Job.Ranks[0].Rank}))
+				return errors.Join(err, a.Out.Send(wire.TypeDone, 0, nil))
+			}))
+			check.That(t, r.Code() == 0 && (len(r.Lost) > 0) == (tt.lost != ""), "%+v", r)
+			for _, lost := range r.Lost {
+				check.Error(lost.Err).Says(t, tt.lost, lost.Host)
+			}
 		})
 	}
 }

@@ -27,11 +27,11 @@ func (j *elasticJob) stream() error {
 		how.Fold = j.folding()
 	}
 	if j.opts.Show != nil {
-		how.Show = func(serial, fd int) bool { return j.opts.Show(int(j.serial(serial).rank.Load()), fd) }
+		how.Show = func(serial, fd int) bool { return j.opts.Show(j.serial(serial).rank(), fd) }
 	}
 	if j.opts.Tap != nil {
 		how.Tap = func(serial, fd int, at time.Time, data []byte) {
-			j.opts.Tap(int(j.serial(serial).rank.Load()), fd, at, data)
+			j.opts.Tap(j.serial(serial).rank(), fd, at, data)
 		}
 	}
 	j.print(how, j.settings.NP)
@@ -49,7 +49,7 @@ func (j *elasticJob) folding() output.Folding {
 	how.Prefix = func(serials []int, at time.Time) []byte {
 		ranks := make([]int, len(serials))
 		for i, serial := range serials {
-			ranks[i] = int(j.serial(serial).rank.Load())
+			ranks[i] = j.serial(serial).rank()
 		}
 		slices.Sort(ranks)
 		return byRank(slices.Compact(ranks), at)
@@ -100,7 +100,7 @@ func (j *elasticJob) numbers() (all []int) {
 func (j *elasticJob) prefix(serial, fd int, at time.Time) []byte {
 	p := j.serial(serial)
 	if prefix := p.prefix.Load(); prefix != nil {
-		return (*prefix)(int(p.rank.Load()), fd, at)
+		return (*prefix)(p.rank(), fd, at)
 	}
 	return nil
 }

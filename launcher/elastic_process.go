@@ -50,10 +50,9 @@ type elasticProcess struct {
 	failing error // why its agent announced its own end, or nil
 	lostBy  int   // epoch in which it reported the loss of another rank
 
-	conn     atomic.Pointer[connect.Conn] // nil: none yet, or none any more
-	admitted atomic.Bool                  // whether it was in an epoch
-	rank     atomic.Int64                 // current rank
-	prefix   atomic.Pointer[func(rank, fd int, at time.Time) []byte]
+	conn   atomic.Pointer[connect.Conn] // nil: none yet, or none any more
+	place  atomic.Pointer[place]        // current one; set before others see the process
+	prefix atomic.Pointer[func(rank, fd int, at time.Time) []byte]
 }
 
 var errStopped = errors.New("its start was abandoned")
@@ -80,12 +79,12 @@ func (j *elasticJob) start(act elastic.Start) {
 		host:   h,
 		cancel: cancel,
 	}
+	p.place.Store(&place{0, act.Member.Rank})
 	j.procs[p.name] = p
 	j.mu.Lock()
 	p.serial = len(j.serials)
 	j.serials = append(j.serials, p)
 	j.mu.Unlock()
-	p.number(act.Member)
 	j.setPrefix(p)
 	at := h.host
 	losses := h.losses
@@ -95,8 +94,11 @@ func (j *elasticJob) start(act elastic.Start) {
 	})
 }
 
-// number records the process's current rank.
-func (p *elasticProcess) number(m elastic.Member) { p.rank.Store(int64(m.Rank)) }
+// place is the epoch in which a process is, 0 before its first, and its rank.
+type place struct{ epoch, rank int }
+
+// rank returns the process's current rank.
+func (p *elasticProcess) rank() int { return p.place.Load().rank }
 
 // contact returns the known addresses of the process's host.
 func (p *elasticProcess) contact() route.Contact { return contactOf(p.session) }
@@ -166,10 +168,13 @@ func (j *elasticJob) launch(ctx context.Context, p *elasticProcess, at hostfile.
 	err error) {
 	described := j.describe(at, conn, p.born)
 	if s, err = j.stager.Agent(ctx, conn, session.Identity{
-		Index:  p.serial,
-		Host:   &PlannedHost{Host: at, Ranks: described.Ranks},
-		Number: func(int) int { return int(p.rank.Load()) },
-		Spare:  func() bool { return !p.admitted.Load() },
+		Index: p.serial,
+		Host:  &PlannedHost{Host: at, Ranks: described.Ranks},
+		Now: func() (epoch, rank int) {
+			at := p.place.Load()
+			return at.epoch, at.rank
+		},
+		Spare: func() bool { return p.place.Load().epoch == 0 },
 	}); err != nil {
 		return nil, err
 	}
@@ -316,7 +321,7 @@ func (j *elasticJob) exit(p *elasticProcess, e Exit) {
 	p.exited = true
 	j.limitEnded(p.host)
 	m, member := j.memberOf(p)
-	e.Rank = int(p.rank.Load())
+	e.Rank = p.rank()
 	if e.Stopped {
 		e.Cause = j.stopCause()
 	}

@@ -95,6 +95,10 @@ func TestHostileAgentIsBlamed(t *testing.T) {
 			}
 			return err
 		}, "h1 has opened 256 fences already, and brought 33554432 bytes to open ones"},
+		"puts what another's rank says": {message(wire.TypePut, wire.Put{Key: kv.RankKey(0, 1, "ring/stall")}),
+			"a key of a rank of another host"},
+		"puts what a rank that is none says": {message(wire.TypePut, wire.Put{Key: kv.RankKey(0, 4, "ring/stall")}),
+			"a key of a rank of another host"},
 		"puts a long key": {message(wire.TypePut, wire.Put{Key: strings.Repeat("k", kv.MaxKey+1)}),
 			"of 1025 bytes and value of 0"},
 		"puts a large value": {message(wire.TypePut, wire.Put{Key: "k", Value: make([]byte, kv.MaxValue+1)}),

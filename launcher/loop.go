@@ -392,7 +392,7 @@ func forward[M sendable](l *loop, s *session.Session, f wire.Frame) error {
 // numberOf returns the number of a session's rank in printers and files. In an elastic job that is
 // the session's index, because the process's rank changes.
 func numberOf(s *session.Session, rank int) int {
-	if s.Number != nil {
+	if s.Now != nil {
 		return s.Index
 	}
 	return rank

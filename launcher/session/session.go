@@ -57,9 +57,9 @@ const AgentCommand = "__agent"
 type Identity struct {
 	Index int // index of the host in the plan, or of an elastic job's process
 	Host  *plan.Host
-	// Number returns the number of a rank of the host in the job now; nil: it is the same. Safe for
-	// concurrent use.
-	Number func(rank int) int
+	// Now returns the epoch in which an elastic job's process is, 0 before its first, and its rank;
+	// nil: the job has no epochs, and ranks keep their numbers. Safe for concurrent use.
+	Now func() (epoch, rank int)
 	// Spare reports whether the process waits for its first epoch; nil: it does not. Safe for
 	// concurrent use.
 	Spare func() bool
@@ -79,10 +79,21 @@ func (id Identity) streams() int {
 
 // RankNow returns the current number of a rank of the host, which changes in an elastic job.
 func (id Identity) RankNow(rank int) int {
-	if id.Number == nil {
-		return rank
+	if id.Now != nil {
+		_, rank = id.Now()
 	}
-	return id.Number(rank)
+	return rank
+}
+
+// user returns the host as the store knows it.
+func (id Identity) user() kv.Host {
+	h := kv.Host{Name: id.Host.Name, Index: id.Index, Owns: id.Owns}
+	if id.Now != nil {
+		epoch, now := id.Now()
+		h.Epoch = epoch
+		h.Owns = func(rank int) bool { return rank == now }
+	}
+	return h
 }
 
 // Session is the launcher's connection to one agent, through one command on one host.
@@ -293,7 +304,7 @@ func (s *Session) CountOutput(stream uint32, n int) error {
 
 // Put puts a value of the session's host into the store.
 func (s *Session) Put(store *kv.Store, p wire.Put) error {
-	return store.PutBy(kv.Host{Name: s.Host.Name, Index: s.Index}, p.Key, p.Value)
+	return store.PutBy(s.user(), p.Key, p.Value)
 }
 
 // Get answers the session's request when the key is in the store or the wait is over, or ctx ends

@@ -182,7 +182,7 @@ func (v *validator) CheckSpawn(r *wire.SpawnRequest) error {
 // CheckNote validates that a note is from one of the agent's ranks, and reports whether to show it.
 // An agent of an elastic job has one rank, which may name itself by an earlier number.
 func (v *validator) CheckNote(n *wire.Note) (worth bool, err error) {
-	if v.identity.Number != nil {
+	if v.identity.Now != nil {
 		n.By = v.identity.Host.Ranks[0].Rank
 	}
 	if !v.identity.Owns(n.By) {

@@ -1,6 +1,7 @@
 package services
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
@@ -136,6 +137,26 @@ func TestFenceOfAnEpochThatIsOver(t *testing.T) {
 		}
 		e.end()
 	})
+}
+
+// So is what a rank says of itself: in the epoch that has begun its number may be another rank's.
+func TestNamesOfARankInAnotherEpoch(t *testing.T) {
+	var sent bytes.Buffer
+	relay := newRelay(wire.NewWriter(&sent), 1, 1)
+	e := newEpochs(relay, wire.Job{ID: "j", Epoch: 1, Ranks: []wire.Rank{{Rank: 2}}})
+	check.Error(e.Put(kv.RankKey(1, 2, "a"), nil)).Is(t, kv.ErrAborted, "no epoch has begun")
+	e.begin(wire.Epoch{Number: 2, Rank: 1, Size: 2})
+	for _, key := range []string{kv.RankKey(1, 1, "a"), kv.RankKey(1, 2, "a"), kv.RankKey(2, 2, "a"),
+		kv.RankKey(3, 1, "a")} {
+		check.Error(e.Put(key, nil)).Is(t, kv.ErrAborted, key)
+	}
+	check.Equal(t, sent.Len(), 0, "bytes for the launcher")
+	check.OK(t, e.Put(kv.RankKey(2, 1, "a"), nil))
+	check.Equal(t, next[wire.Put](t, wire.NewReader(&sent), wire.TypePut).Key, kv.RankKey(2, 1, "a"))
+	fixed := newRelay(wire.NewWriter(io.Discard), 2, 4)
+	for rank := range 2 {
+		check.OK(t, fixed.Put(kv.RankKey(0, rank, "a"), nil), "a job without epochs, rank", rank)
+	}
 }
 
 // A request that waits for an epoch's abort gets a valid answer when the next epoch begins.

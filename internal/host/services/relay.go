@@ -169,6 +169,12 @@ func (r *relay) fenced(f wire.Fence) {
 
 func (r *relay) Put(key string, value []byte) error {
 	r.mu.Lock()
+	// The request is of an epoch that is over, or has not begun: the launcher fails a host that
+	// puts a key of another's rank.
+	if epoch, rank, is := kv.RankOf(key); is && (epoch != r.epoch || r.epoch > 0 && rank != r.rank) {
+		r.mu.Unlock()
+		return kv.ErrAborted
+	}
 	err := r.share.Put(key, value)
 	r.mu.Unlock()
 	if err != nil {

@@ -140,6 +140,27 @@ func TestRanksCannotUseTheAgentsNames(t *testing.T) {
 	}
 }
 
+// What a rank says of itself is read by all, and put by the rank alone.
+func TestRanksSpeakForThemselvesInTheStore(t *testing.T) {
+	d, b := openTestServer(t, 2)
+	own := RankKey(0, 1, "ring/stall")
+	wants(t, d, "token1 PUT kv/"+own, "3 true true", 204, "")
+	for _, request := range []string{"token0 PUT kv/" + own, "token0 PUT kv/epoch%2F0%2Frank%2F1%2Fring%2Fstall",
+		"token1 PUT kv/" + RankKey(1, 1, "a"), "token1 PUT kv/epoch/0/rank/1x/a", "token1 PUT kv/epoch/0/rank/",
+		"token1 POST fence/" + own} {
+		words := strings.Fields(request)
+		code, text := ask(t, d, words[0], words[1], "/v1/"+words[2], "x")
+		check.That(t, code == http.StatusForbidden, "%s: %d, %q", request, code, text)
+	}
+	for _, token := range []string{"token0", "token1"} {
+		wants(t, d, token+" GET kv/"+own, "", 200, "3 true true")
+	}
+	must.Equal(t, len(b.store.values), 1, "keys of the store")
+	for _, key := range []string{"rank/0/a", "ring/0/a", "epoch", "epochs/1/a", "host/0/a"} {
+		wants(t, d, "token1 PUT kv/"+key, "v", 204, "") // a program's own
+	}
+}
+
 // Many ranks of one host connect at the same time, and the server reads their tokens late: none of
 // them is closed for another.
 func TestPendingConnectionsOfAllRanksStay(t *testing.T) {

@@ -322,7 +322,7 @@ func FuzzServer(f *testing.F) {
 		w = &recorder{header: http.Header{}}
 		handler.ServeHTTP(w, req.WithContext(ctx))
 		switch w.code {
-		case 0, 200, 204, 307, 308, 301, 400, 404, 405, 409, 413, 503, 507:
+		case 0, 200, 204, 307, 308, 301, 400, 403, 404, 405, 409, 413, 503, 507:
 		default:
 			t.Fatalf("%s %s answered %d to a rank", method, path, w.code)
 		}

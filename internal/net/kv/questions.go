@@ -47,32 +47,40 @@ func pairOf(prefix, key string) (of, by int, begins bool) {
 	return of, by, true
 }
 
-// Host is a host of a job that uses its store.
+// Host is a host of a job, or a process of an elastic one, that uses its store.
 type Host struct {
 	Name  string
 	Index int
+	Epoch int // epoch in which it is, 0 in a job without epochs
+	// Owns reports whether a rank of that epoch is the host's own; nil: none is.
+	Owns func(rank int) bool
 }
 
-// PutBy is Put for a host. An answer takes the place of its question, and counts against the host
-// that has asked: one that asks without end could use up what the others may hold otherwise. It is
-// empty if that host holds too much, and nothing is kept of an answer to no question.
+// PutBy is Put for a host, which puts no name of another host or of its ranks. One of a rank in
+// another epoch than the host's is not kept: nobody reads it. An answer takes the place of its
+// question, and counts against the host that has asked: one that asks without end could use up what
+// the others may hold otherwise. It is empty if that host holds too much, and nothing is kept of an
+// answer to no question.
 func (s *Store) PutBy(host Host, key string, value []byte) error {
-	of, by, is := pairOf(questions, key)
-	switch {
-	case strings.HasPrefix(key, askers):
+	switch o := ownerOf(key); {
+	case o.kind == theStore:
 		return fmt.Errorf("put %.40q: the store's own key", key)
-	case is && by != host.Index:
-		return fmt.Errorf("put %.40q: a question of another host", key)
-	case is && len(value) > MaxQuestion:
+	case o.kind == oneAgent && o.host != host.Index:
+		return fmt.Errorf("put %.40q: a key of another host", key)
+	case o.kind == oneRank && o.epoch != host.Epoch:
+		return nil
+	case o.kind == oneRank && (host.Owns == nil || !host.Owns(o.rank)):
+		return fmt.Errorf("put %.40q: a key of a rank of another host", key)
+	}
+	of, _, is := pairOf(questions, key)
+	if is && len(value) > MaxQuestion {
 		return fmt.Errorf("put %.40q: a question of %d bytes, at most %d allowed", key, len(value), MaxQuestion)
-	case is:
+	}
+	if is {
 		return s.ask(host, of, key, value)
 	}
-	if of, _, is = pairOf(answers, key); !is {
+	if _, _, is = pairOf(answers, key); !is {
 		return s.Put(host.Name, key, value)
-	}
-	if of != host.Index {
-		return fmt.Errorf("put %.40q: an answer of another host", key)
 	}
 	if err := CheckSize(key, value); err != nil {
 		return err

@@ -12,7 +12,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -69,6 +68,8 @@ type Location struct {
 type Backend interface {
 	// Fence adds a rank's value and waits for the values of all ranks.
 	Fence(ctx context.Context, name string, rank int, value []byte) ([][]byte, error)
+	// Put puts a key that the rank may put. The error is ErrAborted if it is one of a rank in an
+	// epoch that is not the host's.
 	Put(key string, value []byte) error
 	// Get waits for the key until wait has passed or ctx ends.
 	Get(ctx context.Context, key string, wait time.Duration) (value []byte, found bool, err error)
@@ -207,14 +208,15 @@ func (s *Server) admit(next http.Handler) http.Handler {
 func (s *Server) job(w http.ResponseWriter, _ *http.Request, rank JobInfo) { writeJSON(w, rank) }
 
 func (s *Server) fence(w http.ResponseWriter, r *http.Request, rank JobInfo) {
-	if !validName(w, r.PathValue("name")) {
+	name := r.PathValue("name")
+	if !validName(w, name, ownerOf(name).kind == anyRank) {
 		return
 	}
 	value, ok := body(w, r, MaxFence)
 	if !ok {
 		return
 	}
-	values, err := s.backend.Fence(r.Context(), r.PathValue("name"), rank.Rank, value)
+	values, err := s.backend.Fence(r.Context(), name, rank.Rank, value)
 	var twice *DuplicateError
 	switch {
 	case errors.Is(err, ErrAborted):
@@ -228,23 +230,28 @@ func (s *Server) fence(w http.ResponseWriter, r *http.Request, rank JobInfo) {
 	}
 }
 
-func (s *Server) put(w http.ResponseWriter, r *http.Request, _ JobInfo) {
-	if !validName(w, r.PathValue("key")) {
+func (s *Server) put(w http.ResponseWriter, r *http.Request, rank JobInfo) {
+	key := r.PathValue("key")
+	if !validName(w, key, ownerOf(key).isPutBy(rank)) {
 		return
 	}
 	value, ok := body(w, r, MaxValue)
 	if !ok {
 		return
 	}
-	if err := s.backend.Put(r.PathValue("key"), value); err != nil {
+	switch err := s.backend.Put(key, value); {
+	case errors.Is(err, ErrAborted):
+		s.aborted(w)
+	case err != nil:
 		http.Error(w, err.Error(), http.StatusInsufficientStorage)
-		return
+	default:
+		w.WriteHeader(http.StatusNoContent)
 	}
-	w.WriteHeader(http.StatusNoContent)
 }
 
 func (s *Server) get(w http.ResponseWriter, r *http.Request, _ JobInfo) {
-	if !validName(w, r.PathValue("key")) {
+	key := r.PathValue("key")
+	if !validName(w, key, ownerOf(key).isReadByRanks()) {
 		return
 	}
 	wait, err := time.ParseDuration(cmp.Or(r.URL.Query().Get("wait"), "0s"))
@@ -252,7 +259,7 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, _ JobInfo) {
 		http.Error(w, "wait must be a duration such as 10s, at most 1h", http.StatusBadRequest)
 		return
 	}
-	value, found, err := s.backend.Get(r.Context(), r.PathValue("key"), wait)
+	value, found, err := s.backend.Get(r.Context(), key, wait)
 	switch {
 	case errors.Is(err, ErrAborted):
 		s.aborted(w)
@@ -322,16 +329,13 @@ func (s *Server) aborted(w http.ResponseWriter) {
 	_, _ = w.Write(s.backend.AbortInfo())
 }
 
-// reserved returns the prefixes of names under which agents exchange data for MPI and Horovod.
-// Agents trust that data, so ranks may not write it.
-func reserved() []string { return []string{"epoch/", "gloo/", "pmi/", "pmix/", "world/"} }
-
-// validName reports whether a rank may use the name of a fence or key; if not, it answers the
-// request. Names can reach the launcher, which fails a host that sends longer ones, and bytes that
-// are not UTF-8 would change on the way.
-func validName(w http.ResponseWriter, name string) bool {
-	if slices.ContainsFunc(reserved(), func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
-		http.Error(w, "names that begin with "+strings.Join(reserved(), ", ")+" are gorun's own", http.StatusForbidden)
+// validName reports whether a rank may use the name of a fence or key, which it may for its owner's
+// sake; if not, it answers the request. Names can reach the launcher, which fails a host that sends
+// longer ones, and bytes that are not UTF-8 would change on the way.
+func validName(w http.ResponseWriter, name string, may bool) bool {
+	if !may {
+		http.Error(w, "names that begin with "+strings.Join(reserved(), ", ")+" are gorun's own; only rank R of "+
+			"epoch E puts keys that begin with epoch/E/rank/R/, and all ranks read them", http.StatusForbidden)
 		return false
 	}
 	if len(name) <= MaxKey && utf8.ValidString(name) {

@@ -36,8 +36,8 @@ func TestStoreIsBounded(t *testing.T) {
 // it has got it, and is empty when that host holds too much.
 func TestAnswersCountAgainstWhoAsks(t *testing.T) {
 	s := NewStore()
-	good := Host{"good", 0}
-	asks := Host{"asks", 1}
+	good := Host{Name: "good", Index: 0}
+	asks := Host{Name: "asks", Index: 1}
 	value := make([]byte, MaxValue)
 	for n := range 100 {
 		must.OK(t, s.PutBy(asks, QuestionKey(0, 1, n), nil))
@@ -64,12 +64,41 @@ func TestAnswersCountAgainstWhoAsks(t *testing.T) {
 	check.Error(s.PutBy(asks, QuestionKey(0, 1, 1), make([]byte, MaxQuestion+1))).Says(t, "a question of 1025 bytes")
 }
 
+// What hosts, and ranks of epochs, say of themselves is put by nobody else. What a rank says in an
+// epoch that is over is not kept, and no error: its host may not know that another has begun.
+func TestHostsPutTheirOwnNames(t *testing.T) {
+	s := NewStore()
+	host := Host{
+		Name:  "h",
+		Index: 1,
+		Epoch: 2,
+		Owns:  func(rank int) bool { return rank == 4 || rank == 5 },
+	}
+	for _, key := range []string{RankKey(2, 4, "ring/stall"),
+		RankKey(2, 5, "a/b"), "gloo/0/global/1", "epoch/2/gloo/0/global/1", "rank/0/a", "own"} {
+		must.OK(t, s.PutBy(host, key, []byte("v")), key)
+		value, found := s.Get(t.Context(), key)
+		check.That(t, found && string(value) == "v", "%s is %q", key, value)
+	}
+	kept := len(s.values)
+	for _, key := range []string{RankKey(2, 3, "ring/stall"), RankKey(2, 45, "ring/stall"), "epoch/2/rank/",
+		"epoch/2/rank/x4/a", "epoch/2/rank/-1/a"} {
+		check.Error(s.PutBy(host, key, nil)).Says(t, "of another host", key)
+	}
+	for _, key := range []string{RankKey(1, 4, "a"), RankKey(3, 0, "a"), "epoch/x/rank/4/a", "epoch//rank/0/a"} {
+		check.OK(t, s.PutBy(host, key, nil), key)
+	}
+	check.Equal(t, len(s.values), kept, "keys of the store")
+	s.DeleteFunc(func(key string) bool { return IsOver(key, 3) })
+	check.Equal(t, len(s.values), kept-3, "keys when the epoch is over")
+}
+
 // A host learns which others ask it, each once, and no host says so itself.
 func TestHostsLearnWhoAsks(t *testing.T) {
 	s := NewStore()
 	for _, by := range []int{7, 7, 3, 7} {
 		for n := range 3 {
-			must.OK(t, s.PutBy(Host{"h", by}, QuestionKey(0, by, n), nil))
+			must.OK(t, s.PutBy(Host{Name: "h", Index: by}, QuestionKey(0, by, n), nil))
 		}
 	}
 	ended, end := context.WithCancel(t.Context())
@@ -78,7 +107,7 @@ func TestHostsLearnWhoAsks(t *testing.T) {
 		got, _ := s.Get(ended, AskerKey(0, n))
 		check.Equal(t, string(got), want, n)
 	}
-	check.Error(s.PutBy(Host{"h", 3}, AskerKey(0, 3), []byte("3"))).Says(t, "the store's own key")
+	check.Error(s.PutBy(Host{Name: "h", Index: 3}, AskerKey(0, 3), []byte("3"))).Says(t, "the store's own key")
 }
 
 // Whoever asks for keys that never come leaves nothing behind.

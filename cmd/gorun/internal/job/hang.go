@@ -224,7 +224,7 @@ func orIdle(before []stacks.Pulse, id session.Identity) (all []stacks.Pulse) {
 // keyOf is what a rank is known by as long as it runs. Ranks of an elastic job change their
 // numbers.
 func keyOf(rank int, id session.Identity) int {
-	if id.Number != nil {
+	if id.Now != nil {
 		return id.Index
 	}
 	return rank

@@ -103,7 +103,7 @@ func TestSilentHostsMakeNoProgress(t *testing.T) {
 		}
 	}
 	check.Slice(t, at, []int{1})
-	id.Number = func(int) int { return 0 } // of an elastic job, where another process had rank 2 too
+	id.Now = func() (epoch, rank int) { return 1, 0 } // of an elastic job, where another process had rank 2 too
 	told, err = readPulses([]byte(`{"rank":2,"calls":7}`), id)
 	check.OK(t, err)
 	check.Slice(t, told, []stacks.Pulse{{Rank: 1, Calls: 7}})
