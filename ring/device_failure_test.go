@@ -15,6 +15,7 @@ import (
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
+	"github.com/gorun/gorun/ring/internal/stall"
 )
 
 // hear makes every rank but one that is absent, if it is not negative, allreduce until that fails,
@@ -109,6 +110,16 @@ func TestDeviceFaultsReachAllRanks(t *testing.T) {
 			hear(t, devices(t, j.comms(t), ring.WithDeviceTimeout(tt.timeout)), tt.rank, limit, tt.says, tt.absent)
 		})
 	}
+}
+
+// The rank that does not launch is named, though it says in the store that no other one does.
+func TestDeviceNamesNoHonestRank(t *testing.T) {
+	must.HaveTime(t)
+	j := newDeviceJob(t, 3)
+	all := devices(t, j.comms(t), ring.WithDeviceTimeout(time.Second))
+	l := lies(t, j.Job, 2, string(stall.Position{}.Encode()))
+	hear(t, all, 2, time.Minute, "it has not launched call 1 in 1s", 2)
+	<-l.told
 }
 
 // A rank that does not launch what the others have is named in a report after RING_STALL.

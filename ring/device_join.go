@@ -16,16 +16,16 @@ import (
 // missing ones.
 type attendance struct {
 	comm *Comm
-	key  string
+	what string // its keys, as rankKey takes them
 }
 
 func (c *Comm) arrive(ctx context.Context) attendance {
 	c.calls.Lock()
-	r := attendance{c, fmt.Sprintf("ring/%d/device%s/%d/", c.self.Epoch, c.name, c.calls.splits)}
+	r := attendance{c, fmt.Sprintf("device%s/%d", c.name, c.calls.splits)}
 	c.calls.Unlock()
 	if c.agent != nil && c.Size() > 1 {
 		// without it this rank counts as missing, which matters only if the call times out
-		_ = c.agent.Put(ctx, fmt.Sprint(r.key, c.Rank()), nil)
+		_ = c.agent.Put(ctx, c.rankKey(c.Rank(), r.what), nil)
 	}
 	return r
 }
@@ -39,7 +39,7 @@ func (r attendance) name(ctx context.Context, err error) error {
 	defer cancel()
 	var absent []string
 	for rank := range r.comm.Size() {
-		_, found, gerr := r.comm.agent.Get(ask, fmt.Sprint(r.key, rank))
+		_, found, gerr := r.comm.agent.Get(ask, r.comm.rankKey(rank, r.what))
 		if gerr != nil {
 			return err
 		}

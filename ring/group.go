@@ -28,7 +28,7 @@ func Group(ctx context.Context, c *Comm, name string, ranks []int) (*Comm, error
 		ctx:     ctx,
 		comm:    c,
 		members: s.members,
-		name:    fmt.Sprintf("ring/%d/%s/group/%s/", c.self.Epoch, c.name, name),
+		name:    fmt.Sprintf("group%s/%s", c.name, name),
 	}
 	part, err := s.build(fmt.Sprintf("%s/%s", c.name, name), meet.exchange)
 	if err == nil {
@@ -75,7 +75,7 @@ type meeting struct {
 }
 
 func (m *meeting) exchange(what string, value []byte) ([][]byte, error) {
-	key := func(rank int) string { return fmt.Sprintf("%s%s/%d", m.name, what, rank) }
+	key := func(rank int) string { return m.comm.rankKey(rank, m.name+"/"+what) }
 	values := make([][]byte, len(m.members))
 	if len(m.members) == 1 {
 		values[0] = value

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gorun/gorun/ring/internal/boot"
 	"github.com/gorun/gorun/ring/internal/stall"
 )
 
@@ -61,10 +62,19 @@ func (c *Comm) sampleCalls() {
 	}
 }
 
-// positionKey is the key under which a rank publishes its position.
-func (c *Comm) positionKey(rank int) string { return fmt.Sprintf("%s/%d", c.stallKey(), rank) }
+// rankKey is the key under which a rank of c says something of itself.
+func (c *Comm) rankKey(rank int, what string) string {
+	return boot.RankKey(c.self.Epoch, c.inJob(rank), "ring/"+what)
+}
 
-func (c *Comm) stallKey() string { return fmt.Sprintf("ring/%d/stall%s", c.self.Epoch, c.name) }
+// positionKey is the key under which a rank publishes its position.
+func (c *Comm) positionKey(rank int) string { return c.rankKey(rank, "stall"+c.name) }
+
+// reportedKey is the key of the last position of which a stall was reported. Any rank puts it: all
+// it can do is to keep others from a report.
+func (c *Comm) reportedKey() string {
+	return fmt.Sprintf("ring/%d/stall%s/reported", c.self.Epoch, c.name)
+}
 
 // reportStall finds the ranks that have not reached the call of word, and reports them unless
 // another rank does. It returns an error if that is not decided yet; late forces a decision.
@@ -88,8 +98,7 @@ func (c *Comm) reportStall(word stall.Word, late bool) error {
 // absent returns the ranks that have not reached the collective in which this rank has stalled, or
 // none if another rank reports it.
 func (c *Comm) absent(mine stall.Position, late bool) ([]stall.Absent, error) {
-	reported := c.stallKey() + "/reported"
-	last, err := c.position(reported)
+	last, err := c.position(c.reportedKey())
 	if err != nil || last.Order == mine.Order {
 		return nil, err
 	}
@@ -99,7 +108,7 @@ func (c *Comm) absent(mine stall.Position, late bool) ([]stall.Absent, error) {
 	if err != nil || len(absent) == 0 {
 		return nil, err
 	}
-	return absent, c.agent.Put(c.life, reported, mine.Encode())
+	return absent, c.agent.Put(c.life, c.reportedKey(), mine.Encode())
 }
 
 // absentPartners returns the partners of this rank's message that are in none.

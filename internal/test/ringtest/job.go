@@ -41,6 +41,7 @@ type Job struct {
 
 	own    sync.Mutex
 	onPost func(name string, rank int, value []byte) []byte
+	onPut  func(key string)
 	named  map[int]string // host by rank
 	lost   []Abort
 	left   []Left
@@ -83,6 +84,13 @@ func (j *Job) OnPost(change func(name string, rank int, value []byte) []byte) {
 	j.own.Lock()
 	defer j.own.Unlock()
 	j.onPost = change
+}
+
+// OnPut sets a function that is called when a rank has put a key.
+func (j *Job) OnPut(notice func(key string)) {
+	j.own.Lock()
+	defer j.own.Unlock()
+	j.onPut = notice
 }
 
 // Listen relays connections that l accepts to the rank server, until the job ends. l must have the
@@ -213,6 +221,18 @@ func (j *Job) Fence(ctx context.Context, name string, rank int, value []byte) ([
 		value = change(name, rank, value)
 	}
 	return j.group.Fence(ctx, name, rank, value)
+}
+
+// Put implements [kv.Backend].
+func (j *Job) Put(key string, value []byte) error {
+	err := j.group.Put(key, value)
+	j.own.Lock()
+	notice := j.onPut
+	j.own.Unlock()
+	if notice != nil {
+		notice(key)
+	}
+	return err
 }
 
 // Lost implements [kv.Backend]: it aborts the job.

@@ -159,6 +159,12 @@ func clipped(text string, most int) string {
 	}
 }
 
+// RankKey is a key for what a rank of an epoch says of itself: the agents and the launcher let no
+// other rank put it. All ranks get it.
+func RankKey(epoch, rank int, what string) string {
+	return fmt.Sprintf("epoch/%d/rank/%d/%s", epoch, rank, what)
+}
+
 // Put sets the value of key for all ranks of the job.
 func (c *Client) Put(ctx context.Context, key string, value []byte) error {
 	if _, err := c.call(ctx, http.MethodPut, "kv/"+(&url.URL{Path: key}).EscapedPath(), value); err != nil {
