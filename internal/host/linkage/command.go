@@ -64,7 +64,7 @@ func FindCommand(ctx context.Context, path string, argv []string, dir string, en
 		if trust.Check(s.found[i]) != nil {
 			ask = askByName
 		}
-		if use = find(ctx, s.found[i], start{dir, env}, ask); use.MPI != None {
+		if use = find(ctx, s.found[i], start{dir, env, true}, ask); use.MPI != None {
 			// The file, which perhaps never runs, may name a folder in which others have a libpmix.
 			if use.PMIx != "" && trust.Check(use.PMIx) != nil {
 				use.PMIx = ""

@@ -40,15 +40,26 @@ const listTime = 5 * time.Second
 // start is how a program starts. Relative folders of its variables, such as the empty entries of
 // LD_LIBRARY_PATH and PYTHONPATH, are in dir for the program, wherever this process is.
 type start struct {
-	dir string
-	env map[string]string
+	dir   string
+	env   map[string]string
+	named bool // whether a command only names the program, of which anybody may have made what is beside it
+}
+
+// opens reports whether gorun looks at what is at a path: where the program is only named, not at
+// what is missing, nor where another user's file system (FUSE) would have to be asked.
+func (s start) opens(path string) bool {
+	if !s.named {
+		return true
+	}
+	_, err := trust.Stat(path)
+	return err == nil
 }
 
 // Find returns what the program at path will use in the folder dir with the environment env, a map
 // of names to values. It asks the program's dynamic linker, and for an interpreter of Python looks
 // for the extension of mpi4py. It reads files and runs nothing of the program.
 func Find(ctx context.Context, path, dir string, env map[string]string) Use {
-	return find(ctx, path, start{dir, env}, askLinker)
+	return find(ctx, path, start{dir: dir, env: env}, askLinker)
 }
 
 // asker returns what a program or library at path uses, or the program of which it is a library.
@@ -134,7 +145,7 @@ func askByName(ctx context.Context, _, path string, in start) Use {
 		}
 		env := maps.Collect(maps.All(in.env))
 		env["LD_PRELOAD"] = name
-		return askLinker(ctx, linker, system, start{in.dir, env})
+		return askLinker(ctx, linker, system, start{dir: in.dir, env: env})
 	}
 	return Use{}
 }

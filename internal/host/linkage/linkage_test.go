@@ -2,6 +2,7 @@ package linkage
 
 import (
 	"bytes"
+	"context"
 	"debug/elf"
 	"encoding/binary"
 	"fmt"
@@ -391,6 +392,34 @@ func TestHugeFoldersAreNotReadToTheirEnd(t *testing.T) {
 		must.OK(t, syscall.Mknod(filepath.Join(dir, fmt.Sprint("MPI", i, ".so")), syscall.S_IFREG|0o600, 0))
 	}
 	must.OK(t, os.WriteFile(filepath.Join(dir, "other.so"), nil, 0o600))
-	found := filesOf(dir, "MPI", ".so")
+	found := filesOf(dir, "MPI", ".so", start{})
 	check.That(t, len(found) > 16000 && len(found) < many, "%d files of %d", len(found), many)
+}
+
+// Whoever has made a Python that a command names chooses how many versions of packages are beside
+// it, of which each may be one folder with thousands of names. The search looks at few of them, and
+// at none when its time is over.
+func TestPackagesOfANamedPythonAreBounded(t *testing.T) {
+	prefix := t.TempDir()
+	lib := filepath.Join(prefix, "lib")
+	must.OK(t, os.MkdirAll(filepath.Join(lib, "real/site-packages/mpi4py"), 0o755))
+	for i := range 10 * maxVersions {
+		must.OK(t, os.Symlink("real", filepath.Join(lib, fmt.Sprintf("python3.%d", i))))
+	}
+	must.OK(t, os.WriteFile(filepath.Join(prefix, "pyvenv.cfg"), nil, 0o644)) // no packages of the system
+	in := start{dir: "/", named: true}
+	check.Equal(t, len(packages(filepath.Join(prefix, "bin/python3"), in)), maxVersions)
+
+	asked := 0
+	ask := func(context.Context, string, string, start) Use {
+		asked++
+		return Use{}
+	}
+	must.OK(t, os.WriteFile(filepath.Join(lib, "real/site-packages/mpi4py/MPI.so"), nil, 0o644))
+	ctx, cancel := context.WithCancel(t.Context())
+	ofPython(ctx, filepath.Join(prefix, "bin/python3"), "/bin/sh", in, ask)
+	check.Equal(t, asked, 1, "extensions")
+	cancel()
+	ofPython(ctx, filepath.Join(prefix, "bin/python3"), "/bin/sh", in, ask)
+	check.Equal(t, asked, 1, "extensions after the end of the search")
 }

@@ -21,7 +21,7 @@ func withPMIx(ctx context.Context, use Use, interpreter string, paths []string, 
 		if real, err := filepath.EvalSymlinks(path); err == nil {
 			path = real
 		}
-		for _, component := range components(filepath.Dir(path)) {
+		for _, component := range components(filepath.Dir(path), in) {
 			libraries := list(ctx, interpreter, component, in)
 			if i := slices.IndexFunc(libraries, isPMIx); i >= 0 {
 				use.PMIx = libraries[i]
@@ -33,9 +33,9 @@ func withPMIx(ctx context.Context, use Use, interpreter string, paths []string, 
 }
 
 // components lists Open MPI's components that use a libpmix outside of it, for a libmpi in folder.
-func components(folder string) (found []string) {
+func components(folder string, in start) (found []string) {
 	for _, below := range []string{"openmpi", "openmpi3", "openmpi/lib/openmpi3"} { // Debian has two of its own
-		found = append(found, filesOf(filepath.Join(folder, below), "mca_pmix_ext", ".so")...)
+		found = append(found, filesOf(filepath.Join(folder, below), "mca_pmix_ext", ".so", in)...)
 	}
 	return found
 }

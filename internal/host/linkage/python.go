@@ -22,9 +22,11 @@ func isPython(path string) bool {
 	})
 }
 
-// maxExtensions is how many extensions of mpi4py are looked at, of which a wheel has one for each
-// ABI.
-const maxExtensions = 16
+// Bounds of what is looked at of a Python that anybody may have made.
+const (
+	maxExtensions = 16 // of mpi4py, of which a wheel has one for each ABI
+	maxVersions   = 32 // of Python below one prefix
+)
 
 // ofPython returns what mpi4py uses, the way of Python programs to MPI, if the interpreter has it.
 func ofPython(ctx context.Context, path, interpreter string, in start, ask asker) Use {
@@ -32,7 +34,10 @@ func ofPython(ctx context.Context, path, interpreter string, in start, ask asker
 		return Use{}
 	}
 	for _, folder := range packages(path, in) {
-		extensions := filesOf(filepath.Join(folder, "mpi4py"), "MPI", ".so")
+		if ctx.Err() != nil { // folders with thousands of names
+			return Use{}
+		}
+		extensions := filesOf(filepath.Join(folder, "mpi4py"), "MPI", ".so", in)
 		if len(extensions) == 0 {
 			continue
 		}
@@ -43,6 +48,9 @@ func ofPython(ctx context.Context, path, interpreter string, in start, ask asker
 			}
 		}
 		for _, e := range extensions {
+			if !in.opens(e) {
+				continue
+			}
 			if use := ask(ctx, interpreter, e, in); use.MPI != None {
 				return use
 			}
@@ -64,6 +72,9 @@ func ofWheel(extension string) bool {
 func beside(ctx context.Context, folder, interpreter string, in start, ask asker) Use {
 	for _, name := range []string{"libmpi.so.12", "libmpi.so.40"} {
 		library := filepath.Join(folder, "..", "..", name)
+		if !in.opens(library) {
+			continue
+		}
 		if _, err := os.Stat(library); err == nil {
 			return ask(ctx, interpreter, library, in)
 		}
@@ -76,7 +87,7 @@ func packages(path string, in start) []string {
 	folders := named(in)
 	prefix := filepath.Dir(filepath.Dir(path))
 	system := true
-	if config, err := trust.OpenRegular(filepath.Join(prefix, "pyvenv.cfg")); err == nil { // a virtual environment
+	if config, err := openConfig(prefix, in); err == nil { // a virtual environment
 		defer config.Close()
 		system = false
 		for lines := bufio.NewScanner(io.LimitReader(config, maxScript)); lines.Scan(); {
@@ -85,7 +96,7 @@ func packages(path string, in start) []string {
 				system = strings.TrimSpace(value) == "true"
 			}
 		}
-		folders = append(folders, sites(prefix)...)
+		folders = append(folders, sites(prefix, in)...)
 	}
 	if !system {
 		return folders
@@ -94,12 +105,21 @@ func packages(path string, in start) []string {
 		prefix = filepath.Dir(filepath.Dir(real))
 	}
 	if home := in.env["HOME"]; home != "" && in.env["PYTHONNOUSERSITE"] == "" {
-		folders = append(folders, sites(filepath.Join(home, ".local"))...)
+		folders = append(folders, sites(filepath.Join(home, ".local"), in)...)
 	}
 	if prefix == "/usr" {
-		folders = append(folders, sites("/usr/local")...)
+		folders = append(folders, sites("/usr/local", in)...)
 	}
-	return append(folders, sites(prefix)...)
+	return append(folders, sites(prefix, in)...)
+}
+
+// openConfig opens the file that makes a prefix a virtual environment.
+func openConfig(prefix string, in start) (*os.File, error) {
+	path := filepath.Join(prefix, "pyvenv.cfg")
+	if !in.opens(path) {
+		return nil, os.ErrNotExist
+	}
+	return trust.OpenRegular(path)
 }
 
 // named lists the folders of PYTHONPATH. A relative one is in the folder in which Python starts. It
@@ -118,10 +138,14 @@ func named(in start) (folders []string) {
 }
 
 // sites lists a prefix's folders of packages. Debian's have another name.
-func sites(prefix string) (folders []string) {
-	for _, in := range [][2]string{{"lib", "site-packages"}, {"lib", "dist-packages"}, {"lib64", "site-packages"}} {
-		for _, version := range filesOf(filepath.Join(prefix, in[0]), "python3", "") {
-			folder := filepath.Join(version, in[1])
+func sites(prefix string, in start) (folders []string) {
+	for _, at := range [][2]string{{"lib", "site-packages"}, {"lib", "dist-packages"}, {"lib64", "site-packages"}} {
+		versions := filesOf(filepath.Join(prefix, at[0]), "python3", "", in)
+		for _, version := range versions[:min(len(versions), maxVersions)] {
+			folder := filepath.Join(version, at[1])
+			if !in.opens(folder) {
+				continue
+			}
 			if _, err := os.Lstat(folder); err == nil {
 				folders = append(folders, folder)
 			}
@@ -132,8 +156,11 @@ func sites(prefix string) (folders []string) {
 
 // filesOf returns the sorted paths of files of a folder, by how their names begin and end. Anybody
 // may have made it, so not all names of a huge one are looked at.
-func filesOf(folder, prefix, suffix string) (paths []string) {
+func filesOf(folder, prefix, suffix string, in start) (paths []string) {
 	const most = 1 << 14
+	if !in.opens(folder) {
+		return nil
+	}
 	for name := range trust.Names(folder, most) {
 		if strings.HasPrefix(name, prefix) && strings.HasSuffix(name, suffix) {
 			paths = append(paths, filepath.Join(folder, name))

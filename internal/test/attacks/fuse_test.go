@@ -493,3 +493,27 @@ func TestMemoryThatDoesNotAnswerHidesNoOtherRank(t *testing.T) {
 	must.OK(t, r.Cmd.Process.Signal(syscall.SIGINT))
 	check.Equal(t, r.Wait(), 130)
 }
+
+// What a command names may be called Python. Then packages of it are looked for beside it, and no
+// process of another user's that shows them there is awaited.
+func TestSilentPackagesOfAnotherUserAreNotAwaited(t *testing.T) {
+	c := lab.MustNamespacesAs(t, victim, lab.Specs(1)...)
+	s := newCommons(t, c.Dir)
+	s.as(attacker, `mkdir theirs/silent && : >theirs/file`)
+	for _, place := range []string{"lib", "lib/python3.9", "lib/python3.9/site-packages", "pyvenv.cfg"} {
+		t.Run(filepath.Base(place), func(t *testing.T) {
+			prefix := filepath.Join(c.Dir, "open", strings.ReplaceAll(place, "/", "-"))
+			at := filepath.Join(prefix, place)
+			shown := "theirs/silent"
+			asOn(t, c, attacker, `mkdir -p "$1/bin" "$(dirname "$2")" && cp /bin/true "$1/bin/python3"`, prefix, at)
+			if place == "pyvenv.cfg" {
+				shown = "theirs/file"
+				asOn(t, c, attacker, `: >"$1"`, at)
+			} else {
+				asOn(t, c, attacker, `mkdir "$1"`, at)
+			}
+			mountMirage(t, c, filepath.Join(c.Dir, shown), at, "silent")
+			command.Start(t, c, "-H", "f1", "--wdir", "/", "wc", "-c", filepath.Join(prefix, "bin/python3")).Want(0)
+		})
+	}
+}
