@@ -198,7 +198,7 @@ func (c *cached) make() error {
 	if _, err := c.pack.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	err := unpack(c.pack, part, c.dir(), room{maxFiles, maxBytes})
+	err := unpack(c.pack, part, c.dir(), room{maxFiles, maxNames, maxBytes})
 	if err == nil {
 		var size int64
 		if size, err = sizeOf(part); err == nil {

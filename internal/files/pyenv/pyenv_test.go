@@ -264,10 +264,39 @@ func TestHostilePacks(t *testing.T) {
 		}
 		_ = archive.Close()
 		_ = zip.Close()
-		check.That(t, unpack(&pack, t.TempDir(), "/final", room{files: 2, bytes: 1024}) != nil, "%s: no error", name)
+		err := unpack(&pack, t.TempDir(), "/final", room{files: 2, names: 3, bytes: 1024})
+		check.That(t, err != nil, "%s: no error", name)
 	}
 	left, _ := os.ReadDir(outside)
 	check.That(t, len(left) == 0, "outside now holds %v", left)
+}
+
+// A million folders with paths of kilobytes would take gigabytes of a host's memory if all were
+// kept, and an hour if each path had thousands of names.
+func TestDeepFoldersTakeLittle(t *testing.T) {
+	dir := t.TempDir()
+	u := unpacker{root: must.Get(os.OpenRoot(dir))(t), room: room{1000, 4000, 0}}
+	defer u.root.Close()
+	at := time.Unix(1e9, 0)
+	most := 0
+	made := func(name string) error {
+		must.OK(t, u.leave(name))
+		err := u.one(&tar.Header{Name: name, Typeflag: tar.TypeDir, ModTime: at}, nil)
+		most = max(most, len(u.within))
+		return err
+	}
+	must.OK(t, errors.Join(made("a"), made("a/b"), made("a/b/c")))
+	for i := range 100 {
+		must.OK(t, made(fmt.Sprintf("a/b/c/%d", i)))
+	}
+	must.OK(t, errors.Join(made("ab"), u.leave(".")))
+	check.That(t, most == 4 && len(u.within) == 0, "%d folders waited, and %d do", most, len(u.within))
+	for _, name := range []string{"a", "a/b", "a/b/c", "a/b/c/7", "ab"} {
+		info := must.Get(os.Stat(filepath.Join(dir, name)))(t)
+		check.That(t, info.ModTime().Equal(at), "%s is of %v", name, info.ModTime())
+	}
+	u.room.names = 3
+	check.Error(made("a/b/c/d")).Says(t, "too deep folders")
 }
 
 // Setuid bits do not come through.
@@ -281,7 +310,7 @@ func TestPacksHaveNoPrivileges(t *testing.T) {
 	}
 	dir := t.TempDir()
 	must.OK(t, errors.Join(err, archive.WriteHeader(&tar.Header{Name: "x", Mode: 0o7755, Typeflag: tar.TypeReg}),
-		archive.Close(), zip.Close(), unpack(&pack, dir, "/final", room{maxFiles, maxBytes})))
+		archive.Close(), zip.Close(), unpack(&pack, dir, "/final", room{maxFiles, maxNames, maxBytes})))
 	info, err := os.Stat(dir + "/x")
 	check.That(t, err == nil && info.Mode() == 0o755, "%v, %v", info.Mode(), err)
 }

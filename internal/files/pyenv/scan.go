@@ -25,6 +25,7 @@ const (
 	// where it was packed.
 	prefixFile = ".gorun-prefix"
 	maxFiles   = 1_000_000
+	maxNames   = 16 * maxFiles // names in the paths of all files, for each of which a host opens a folder
 )
 
 // Env is an environment of this machine, as it was when [Scan] read it.
@@ -61,7 +62,7 @@ func Scan(dir string) (*Env, error) {
 		e.Conda = true
 	}
 	fmt.Fprintf(h, "gorun environment 1 %q\n", dir)
-	left := room{maxFiles, maxBytes}
+	left := room{maxFiles, maxNames, maxBytes}
 	err = e.walk(func(rel string, info fs.FileInfo, target string) error {
 		e.Files++
 		size := int64(0)
@@ -69,7 +70,7 @@ func Scan(dir string) (*Env, error) {
 			size = info.Size()
 		}
 		e.Bytes += size
-		if err := left.take(size); err != nil {
+		if err := left.take(rel, size); err != nil {
 			return fmt.Errorf("%s is too large: %w", dir, err)
 		}
 		if strings.HasSuffix(rel, ".pyc") || info.IsDir() {

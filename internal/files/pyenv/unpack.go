@@ -11,7 +11,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 )
@@ -25,15 +24,20 @@ const (
 // room is how much an environment may still have.
 type room struct {
 	files int
+	names int // in the paths
 	bytes int64
 }
 
-// take takes the room of one file, folder or link.
-func (r *room) take(bytes int64) error {
+// take takes the room of one file, folder or link at a path.
+func (r *room) take(rel string, bytes int64) error {
 	r.files--
+	r.names -= strings.Count(rel, "/") + 1
 	r.bytes -= bytes
-	if r.files < 0 || r.bytes < 0 {
+	switch {
+	case r.files < 0 || r.bytes < 0:
 		return fmt.Errorf("it has more than %d files, or %d GiB", maxFiles, maxBytes>>30)
+	case r.names < 0:
+		return fmt.Errorf("it has too deep folders: the paths in it have more than %d names", maxNames)
 	}
 	return nil
 }
@@ -70,17 +74,17 @@ func unpack(r io.Reader, dir, final string, within room) error {
 			break
 		}
 		if err == nil {
+			err = u.leave(path.Clean(h.Name))
+		}
+		if err == nil {
 			err = u.one(h, archive)
 		}
 		if err != nil {
 			return fmt.Errorf("unpack: %w", err)
 		}
 	}
-	// Folders last, the deepest first: writing in one changes its time.
-	for _, d := range slices.Backward(u.folders) {
-		if err := root.Chtimes(d.Name, d.ModTime, d.ModTime); err != nil {
-			return err
-		}
+	if err := u.leave("."); err != nil {
+		return err
 	}
 	n, err := io.Copy(io.Discard, io.LimitReader(zip, maxTail+1)) // verifies the checksum
 	if n > maxTail {
@@ -93,7 +97,29 @@ type unpacker struct {
 	root     *os.Root
 	from, to string
 	room     room
-	folders  []*tar.Header
+	within   []folder // folders that the last entry is in, and itself if it is one
+}
+
+// folder is a folder whose time is set when all is there that it holds: writing in it changes that.
+type folder struct {
+	name string
+	at   time.Time
+}
+
+// leave sets the times of the folders that an entry is not in. A pack has what is in a folder right
+// behind it, so no more of them wait than are in each other.
+func (u *unpacker) leave(next string) error {
+	for len(u.within) > 0 {
+		last := u.within[len(u.within)-1]
+		if strings.HasPrefix(next, last.name+"/") {
+			return nil
+		}
+		if err := u.root.Chtimes(last.name, last.at, last.at); err != nil {
+			return err
+		}
+		u.within = u.within[:len(u.within)-1]
+	}
+	return nil
 }
 
 func (u *unpacker) one(h *tar.Header, r io.Reader) error {
@@ -101,12 +127,12 @@ func (u *unpacker) one(h *tar.Header, r io.Reader) error {
 	if !filepath.IsLocal(name) {
 		return fmt.Errorf("%q leads out of the environment", h.Name)
 	}
-	if err := u.room.take(h.Size); err != nil { // a sparse file has its whole size here
+	if err := u.room.take(name, h.Size); err != nil { // a sparse file has its whole size here
 		return err
 	}
 	switch h.Typeflag {
 	case tar.TypeDir:
-		u.folders = append(u.folders, h)
+		u.within = append(u.within, folder{name, h.ModTime})
 		return u.root.Mkdir(name, fs.FileMode(h.Mode)&fs.ModePerm|0o700)
 	case tar.TypeSymlink:
 		return u.root.Symlink(u.moved(h.Linkname), name)
