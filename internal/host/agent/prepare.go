@@ -26,7 +26,8 @@ type program struct {
 	// withoutFiles is whether ranks are in a container that inherits no open files.
 	withoutFiles bool
 	mpi          services.Use
-	seats        []seat.Seat // by local rank
+	seats        []seat.Seat // by local rank; all programs share those of the host
+	ownThreads   bool        // whether the user has set the number of threads, whatever the seats say
 }
 
 // prepare checks that job can run on this host, before anything is started
@@ -253,14 +254,11 @@ func usesProxy(env map[string]string) bool {
 	return false
 }
 
-// assign gives the program the host's seats. A number of threads that the user has set stays.
+// assign gives the program the host's seats, which do not change any more. A job may have a program
+// for each rank, so each has no copy of all. A number of threads that the user has set stays.
 func (p *program) assign(seats []seat.Seat) {
-	p.seats = slices.Clone(seats)
-	if p.threadsGiven() {
-		for i := range p.seats {
-			p.seats[i].Threads = 0
-		}
-	}
+	p.seats = seats
+	p.ownThreads = p.threadsGiven()
 }
 
 // threadsGiven reports whether the user has set the number of threads, in the environment or for a
@@ -281,5 +279,9 @@ func (p program) seatOf(local int) seat.Seat {
 	if local >= len(p.seats) {
 		return seat.Seat{}
 	}
-	return p.seats[local]
+	s := p.seats[local]
+	if p.ownThreads {
+		s.Threads = 0
+	}
+	return s
 }

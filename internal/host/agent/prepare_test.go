@@ -168,6 +168,18 @@ func TestThreadsOfARank(t *testing.T) {
 	}
 }
 
+// A job may have a program for each rank, so seats for each rank of each program would be as many
+// as the square of the ranks' number.
+func TestProgramsShareTheSeats(t *testing.T) {
+	seats := []seat.Seat{{Threads: 2}, {Threads: 2}}
+	for variables, want := range map[string]int{"": 2, "OMP_NUM_THREADS": 0} {
+		p := program{env: map[string]string{variables: "7"}}
+		p.assign(seats)
+		check.That(t, &p.seats[0] == &seats[0] && p.seatOf(1).Threads == want && seats[1].Threads == 2,
+			"with %q: %+v", variables, p.seatOf(1))
+	}
+}
+
 func TestNoProxyForLoopback(t *testing.T) {
 	const local = "127.0.0.1,localhost"
 	for have, want := range map[string]string{
