@@ -2,7 +2,6 @@ package services
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strconv"
 	"sync"
@@ -113,7 +112,8 @@ func (w *World) Fence(ctx context.Context, keys kv.Keys, name string, rank int, 
 		for rank := range members {
 			members[rank] = rank
 		}
-		open.values, open.err = kv.Exchange(ctx, keys, fmt.Sprintf("world/%d/%s", w.Number, name), all, members)
+		key := func(rank int) string { return kv.WorldKey(w.HostOf[rank], w.Number, name, rank) }
+		open.values, open.err = kv.Exchange(ctx, keys, key, all, members)
 		w.mu.Lock()
 		delete(w.waits, name)
 		w.mu.Unlock()

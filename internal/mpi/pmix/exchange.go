@@ -55,7 +55,7 @@ func (s *Server) meeting(g group) string {
 		text = append(text, fmt.Sprintf("%d.%d", of.world, of.rank))
 	}
 	slices.Sort(text)
-	name := fmt.Sprintf("pmix/meeting/%x", sha256.Sum256([]byte(strings.Join(text, " "))))
+	name := fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(text, " "))))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.meetings[name]++
@@ -83,7 +83,8 @@ func (s *Server) meet(name string, g group, data []byte) (joined []byte, _ statu
 	if len(hosts) == 0 || hosts[0] < 0 {
 		return nil, broken
 	}
-	all, err := kv.Exchange(s.ctx, s.opts.Store, name, map[int][]byte{s.layout.Host: data}, hosts)
+	key := func(host int) string { return kv.MeetingKey(host, name) }
+	all, err := kv.Exchange(s.ctx, s.opts.Store, key, map[int][]byte{s.layout.Host: data}, hosts)
 	if err != nil {
 		return nil, broken
 	}

@@ -21,10 +21,11 @@ const Forever = time.Duration(math.MaxInt64)
 // much as a fence of the whole job may have. Who decodes them takes many times as much memory.
 const maxExchanged = 8 << 20
 
-// Exchange is a fence of some members by keys NAME/MEMBER/PART: it puts the values of the members
-// that are here, and returns those of all members, in their order. No other exchange has the name.
-// Values of more than a bound are an error.
-func Exchange(ctx context.Context, keys Keys, name string, here map[int][]byte, members []int) ([][]byte, error) {
+// Exchange is a fence of some members by keys NAME/PART, with the name of each member: it puts the
+// values of the members that are here, and returns those of all members, in their order. No other
+// exchange has the names. Values of more than a bound are an error.
+func Exchange(ctx context.Context, keys Keys, name func(member int) string, here map[int][]byte, members []int) (
+	[][]byte, error) {
 	if len(here) < len(members) {
 		size := 0
 		for _, value := range here {
@@ -34,7 +35,7 @@ func Exchange(ctx context.Context, keys Keys, name string, here map[int][]byte, 
 			return nil, errLarge
 		}
 		for member, value := range here {
-			if err := putParts(keys, name+"/"+strconv.Itoa(member), value); err != nil {
+			if err := putParts(keys, name(member), value); err != nil {
 				return nil, err
 			}
 		}
@@ -45,7 +46,7 @@ func Exchange(ctx context.Context, keys Keys, name string, here map[int][]byte, 
 		value, is := here[member]
 		if !is {
 			var err error
-			if value, err = getParts(ctx, keys, name+"/"+strconv.Itoa(member), left); err != nil {
+			if value, err = getParts(ctx, keys, name(member), left); err != nil {
 				return nil, err
 			}
 			left -= len(value)

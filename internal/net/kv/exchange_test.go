@@ -44,7 +44,7 @@ func TestExchangedValuesAreBounded(t *testing.T) {
 	part[0] = 1 // another follows
 	e := &endless{store: NewStore(), part: part}
 	exchange := func(own int) error {
-		_, err := Exchange(t.Context(), e, "fence", map[int][]byte{0: make([]byte, own)}, []int{0, 1, 2})
+		_, err := Exchange(t.Context(), e, strconv.Itoa, map[int][]byte{0: make([]byte, own)}, []int{0, 1, 2})
 		return err
 	}
 	check.Error(exchange(maxExchanged)).Says(t, "exchanged values of more than")

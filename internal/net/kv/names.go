@@ -11,6 +11,22 @@ import (
 // ranks say something of themselves. Who reads such a name trusts what it holds.
 func reserved() []string { return []string{"epoch/", "gloo/", "pmi/", "pmix/", "world/"} }
 
+// Prefixes of names that go on with the index of the host that puts them.
+const (
+	meetings = "pmix/meeting/"
+	worlds   = "world/"
+)
+
+// MeetingKey is the key of what a host brings to a meeting of hosts.
+func MeetingKey(host int, meeting string) string {
+	return fmt.Sprintf("%s%d/%s", meetings, host, meeting)
+}
+
+// WorldKey is the key of what a host brings to a fence of a world, for one of its ranks there.
+func WorldKey(host, world int, fence string, rank int) string {
+	return fmt.Sprintf("%s%d/%d/%s/%d", worlds, host, world, fence, rank)
+}
+
 // RankKey is the key of what a rank of an epoch, 0 in a job without epochs, says of itself. It is
 // put by that rank alone, and read by all.
 func RankKey(epoch, rank int, what string) string {
@@ -48,6 +64,11 @@ func ownerOf(name string) owner {
 	}
 	if of, _, is := pairOf(answers, name); is {
 		return owner{kind: oneAgent, host: of}
+	}
+	for _, prefix := range []string{meetings, worlds} {
+		if rest, is := strings.CutPrefix(name, prefix); is {
+			return owner{kind: oneAgent, host: firstOf(rest)}
+		}
 	}
 	rest, _ := strings.CutPrefix(name, "epoch/")
 	if epoch, rest, _ := strings.Cut(rest, "/"); strings.HasPrefix(rest, "rank/") {

@@ -74,14 +74,15 @@ func TestHostsPutTheirOwnNames(t *testing.T) {
 		Epoch: 2,
 		Owns:  func(rank int) bool { return rank == 4 || rank == 5 },
 	}
-	for _, key := range []string{RankKey(2, 4, "ring/stall"),
+	for _, key := range []string{MeetingKey(1, "f/3"), WorldKey(1, 7, "pmi/2", 0) + "/0", RankKey(2, 4, "ring/stall"),
 		RankKey(2, 5, "a/b"), "gloo/0/global/1", "epoch/2/gloo/0/global/1", "rank/0/a", "own"} {
 		must.OK(t, s.PutBy(host, key, []byte("v")), key)
 		value, found := s.Get(t.Context(), key)
 		check.That(t, found && string(value) == "v", "%s is %q", key, value)
 	}
 	kept := len(s.values)
-	for _, key := range []string{RankKey(2, 3, "ring/stall"), RankKey(2, 45, "ring/stall"), "epoch/2/rank/",
+	for _, key := range []string{MeetingKey(0, "f/3"), WorldKey(0, 7, "pmi/2", 0) + "/0", "world/", "world/1x/7",
+		"pmix/meeting/x", RankKey(2, 3, "ring/stall"), RankKey(2, 45, "ring/stall"), "epoch/2/rank/",
 		"epoch/2/rank/x4/a", "epoch/2/rank/-1/a"} {
 		check.Error(s.PutBy(host, key, nil)).Says(t, "of another host", key)
 	}
