@@ -15,6 +15,7 @@ import (
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
+	"github.com/gorun/gorun/ring/internal/boot"
 	"github.com/gorun/gorun/ring/internal/stall"
 )
 
@@ -120,6 +121,39 @@ func TestDeviceNamesNoHonestRank(t *testing.T) {
 	l := lies(t, j.Job, 2, string(stall.Position{}.Encode()))
 	hear(t, all, 2, time.Minute, "it has not launched call 1 in 1s", 2)
 	<-l.told
+}
+
+// A rank that calls the start of NCCL off in the name of another is not believed. One that does so
+// in its own, and then does not say why, is named, and the next start is not called off.
+func TestDeviceBesideFalseAlarms(t *testing.T) {
+	must.HaveTime(t)
+	const last = 2
+	const first = "device/1.0/failed"
+	const second = "device/2.0/failed"
+	j := newDeviceJob(t, 3)
+	comms := j.comms(t)
+	begin := func() error {
+		return ringtest.Each(j.Size, func(rank int) error {
+			d, err := ring.NewDevice(ctx, comms[rank], rank)
+			if err != nil {
+				return err
+			}
+			at, err := d.Alloc(8)
+			if err == nil {
+				err = d.AllReduce(ctx, 0, at, at, 1, ring.Float32, ring.Sum)
+			}
+			return errors.Join(err, d.Wait(ctx), d.Free(at), d.Close())
+		})
+	}
+	says(t, j.Job, last, "ring/0/"+first, "1")
+	check.OK(t, begin(), "it speaks for another")
+	says(t, j.Job, last, boot.RankKey(0, last, "ring/"+second), "")
+	says(t, j.Job, last, "ring/0/"+second, "2")
+	t.Setenv("STANDIN_INIT_HANG", "*:1")
+	check.Error(begin()).Says(t, "rank 2 on "+ringtest.Host+": it has called the start of NCCL off, and does not say")
+	t.Setenv("STANDIN_INIT_HANG", "")
+	check.OK(t, begin(), "after it")
+	check.Equal(t, len(j.Losses()), 0, "ranks are named")
 }
 
 // A rank that does not launch what the others have is named in a report after RING_STALL.

@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/gorun/gorun/internal/net/secure"
@@ -213,9 +215,12 @@ func (d *Device) connect(ctx context.Context, c *Comm, where func(rank int) stri
 	mine := card{state: hasNCCL}
 	if id[0] == 1 {
 		err = d.meet(ctx, [nccl.IDSize]byte(id[1:]))
+	} else if err == nil {
+		err = &calledOffError{0}
 	}
+	off := new(calledOffError)
 	switch {
-	case errors.Is(err, errGaveUp) || err == nil && id[0] == 0:
+	case errors.As(err, &off):
 		mine.state = gaveUp
 	case err != nil:
 		mine.state = noGPU
@@ -231,16 +236,27 @@ func (d *Device) connect(ctx context.Context, c *Comm, where func(rank int) stri
 				"-x RING_DEVICE=host", where(rank), card.text)
 		}
 	}
+	if mine.state == gaveUp {
+		return fmt.Errorf("ring: device: %s: it has called the start of NCCL off, and does not say why", where(off.by))
+	}
+	if slices.ContainsFunc(cards, func(c card) bool { return c.state == gaveUp }) {
+		return errors.New("ring: device: the start of NCCL was called off on some ranks, and none says why")
+	}
 	return nil
 }
 
-var errGaveUp = errors.New("another rank could not begin")
+// calledOffError reports that a rank on which NCCL does not come up has said so.
+type calledOffError struct{ by int }
+
+func (e *calledOffError) Error() string { return fmt.Sprintf("rank %d could not begin", e.by) }
 
 // meet waits until NCCL on all ranks has come up. A rank on which it fails tells the others, which
-// would otherwise wait.
+// would otherwise wait: a key that all ranks await has its number, and it says the same in its own
+// name. Without that the number is a lie.
 func (d *Device) meet(ctx context.Context, id [nccl.IDSize]byte) (err error) {
 	c := d.comm
-	key := fmt.Sprintf("ring/%d/device%s/failed", c.self.Epoch, c.name)
+	what := fmt.Sprintf("device%s/failed", d.comm.name) // another one for each NewDevice
+	key := fmt.Sprintf("ring/%d/%s", c.self.Epoch, what)
 	ctx, cancel := c.within(ctx)
 	watching := make(chan struct{})
 	go func() {
@@ -248,8 +264,13 @@ func (d *Device) meet(ctx context.Context, id [nccl.IDSize]byte) (err error) {
 		if c.agent == nil || c.Size() == 1 {
 			return
 		}
-		if _, werr := c.agent.Wait(ctx, key); werr == nil {
-			cancel(errGaveUp)
+		text, werr := c.agent.Wait(ctx, key)
+		rank, nerr := strconv.Atoi(string(text))
+		if werr != nil || nerr != nil || rank < 0 || rank >= c.Size() {
+			return
+		}
+		if _, failed, gerr := c.agent.Get(ctx, c.rankKey(rank, what)); failed && gerr == nil {
+			cancel(&calledOffError{rank})
 		}
 	}()
 	defer func() {
@@ -257,7 +278,9 @@ func (d *Device) meet(ctx context.Context, id [nccl.IDSize]byte) (err error) {
 		cancel(nil)
 		<-watching
 		if failed && c.agent != nil {
-			_ = c.agent.Put(c.life, key, []byte("1")) // otherwise they wait until their contexts end
+			// otherwise they wait until their contexts end
+			_ = c.agent.Put(c.life, c.rankKey(c.Rank(), what), nil)
+			_ = c.agent.Put(c.life, key, []byte(strconv.Itoa(c.Rank())))
 		}
 	}()
 	d.mu.Lock()

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
 	"github.com/gorun/gorun/ring/internal/boot"
@@ -63,6 +64,14 @@ func (l *liar) lies(key string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.now = key
+}
+
+// says puts a key into the job's store as a rank.
+func says(t testing.TB, d *ringtest.Job, rank int, key, value string) {
+	at := d.Rank(rank, "127.0.0.1")
+	agent := boot.NewClient(at.Agent, at.Token)
+	defer agent.Close()
+	must.OK(t, agent.Put(t.Context(), key, []byte(value)))
 }
 
 // A rank that puts what it likes into the job's store does not keep others from making a group.
