@@ -213,9 +213,13 @@ func (e eventReading) step(c *core, now time.Duration) []action {
 	return nil
 }
 
+// What fails here may be what a rank ends of, so it is no reason by itself that it ends.
 func (e eventFailing) step(c *core, now time.Duration) (acts []action) {
 	if !c.lost {
 		acts = append(acts, actFail(e))
+	}
+	for _, rank := range c.running() {
+		c.ranks[rank].aborted = true
 	}
 	return append(acts, c.loseLauncher(now)...)
 }

@@ -119,7 +119,11 @@ func TestCore(t *testing.T) {
 		{"the guard has ended: the launcher is informed",
 			[]at{{1, eventFailing{}}, {1.5, eventFailing{}}, {6, eventTick{}}, killed(4, 6.1), killed(5, 6.1)},
 			"1s fail, 1s abandon, 1s TERM 4, 1s CONT 4, 1s TERM 5, 1s CONT 5, 6s killtree, 6.1s report 4 code 0 " +
-				"signal 9 stopped true, 6.1s report 5 code 0 signal 9 stopped true, 6.1s finish"},
+				"signal 9 stopped true aborted, 6.1s report 5 code 0 signal 9 stopped true aborted, 6.1s finish"},
+		{"a rank that ends of what has failed here is no reason",
+			[]at{exited(4, 1, 0.5), {1, eventFailing{}}, {1, eventExited{rank: 5, code: 1, early: true}}},
+			"500ms report 4 code 1 signal 0 stopped false, 1s fail, 1s abandon, 1s TERM 5, 1s CONT 5, " +
+				"1s report 5 code 1 signal 0 stopped false aborted, 1s finish"},
 		{"the launcher is lost: output is not awaited",
 			[]at{lost(1), {5.9, eventTick{}}, {6, eventTick{}}, killed(4, 6.1), killed(5, 6.1)},
 			"1s abandon, " + stop + ", 6s killtree, 6.1s report 4 code 0 signal 9 stopped true, 6.1s report 5 code 0 " +
