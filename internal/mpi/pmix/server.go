@@ -58,7 +58,9 @@ type Server struct {
 	wg     sync.WaitGroup
 
 	writing sync.Mutex
-	adding  sync.Mutex // held while one world is described
+	failing sync.Once     // the helper's failure is reported
+	silence time.Duration // after which a helper that does not answer has failed
+	adding  sync.Mutex    // held while one world is described
 
 	mu       sync.Mutex
 	places   map[int]place // places of the job itself, which is 0, and of each world
@@ -84,6 +86,10 @@ type promise struct {
 // loadTime bounds the start of the helper and the loading of libpmix.
 const loadTime = 20 * time.Second
 
+// echoTime bounds the wait for an echo, which needs nothing of libpmix's thread. A rank can stop
+// the helper, as any process of its user can.
+const echoTime = 20 * time.Second
+
 // Open starts the helper. The error says why libpmix cannot be loaded.
 func Open(opts Options) (*Server, error) {
 	conn, theirs, err := socketpair()
@@ -101,6 +107,7 @@ func Open(opts Options) (*Server, error) {
 		opts:     opts,
 		conn:     conn,
 		in:       bufio.NewReader(conn),
+		silence:  echoTime,
 		environ:  map[int][]string{},
 		inside:   map[int]bool{},
 		promised: map[int]promise{},
@@ -224,25 +231,25 @@ func (s *Server) Environ(rank int) []string {
 }
 
 // Inside reports whether an ended rank was between PMIx_Init and PMIx_Finalize. The helper sends
-// both events before the rank goes on, so Inside first waits until the sent ones are handled.
+// both events before the rank goes on, so Inside first waits until the sent ones are handled. A
+// rank may have ended because the helper has: then Inside returns after Broken was called.
 func (s *Server) Inside(rank int) bool {
-	s.mu.Lock()
-	if !s.inside[rank] {
-		s.mu.Unlock()
-		return false
-	}
 	came := make(chan struct{})
+	s.mu.Lock()
 	s.echoes++
 	id := s.echoes
 	s.echoed[id] = came
 	s.mu.Unlock()
 	f := newFrame(echo)
 	f.number(id)
-	if s.send(f) == nil {
-		select {
-		case <-came:
-		case <-s.ctx.Done():
-		}
+	go func() { _ = s.send(f) }() // a helper that is stopped may read nothing; serve sees its end
+	late := time.NewTimer(s.silence)
+	defer late.Stop()
+	select {
+	case <-came:
+	case <-s.ctx.Done():
+	case <-late.C:
+		s.fail(fmt.Errorf("it has not answered for %v", s.silence))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -273,13 +280,20 @@ func (s *Server) serve() {
 			err = fmt.Errorf("%w: %w", errEnded, err)
 		}
 		if err != nil {
-			if s.ctx.Err() == nil {
-				s.stop()
-				s.opts.Broken(fmt.Errorf("gorun-pmix, which serves the ranks of this host: %w", err))
-			}
+			s.fail(err)
 			return
 		}
 	}
+}
+
+// fail reports that the helper cannot go on, unless the server closes, and ends all requests.
+func (s *Server) fail(err error) {
+	s.failing.Do(func() {
+		if s.ctx.Err() == nil {
+			s.opts.Broken(fmt.Errorf("gorun-pmix, which serves the ranks of this host: %w", err))
+			s.stop() // after the report: who waits for the end of the requests comes later
+		}
+	})
 }
 
 // handle handles one message. Handlers that wait for others run on goroutines of their own.

@@ -331,7 +331,38 @@ func TestAbortAndEnds(t *testing.T) {
 	h.send(left, []int{0, 0})
 	h.send(echo, []int{m.number()})
 	check.That(t, !<-inside, "rank 0 is inside after it has left")
+	go func() { inside <- h.server.Inside(2) }()
+	h.send(echo, []int{h.next(echo).number()})
+	check.That(t, !<-inside, "rank 2 is inside before it has entered")
+}
+
+// A rank that ends because the helper has is not reported before the helper, or it would be the
+// one that has failed.
+func TestEndOfTheHelperIsReportedFirst(t *testing.T) {
+	h := pair(t)[0]
+	ended := make(chan bool)
+	go func() { ended <- h.server.Inside(2) }()
+	h.next(echo)
+	h.broken <- nil // the next report waits until this one is taken
+	h.Conn.Close()
+	select {
+	case <-ended:
+		t.Error("the rank's end came before the helper's")
+	case <-time.After(100 * time.Millisecond):
+		<-h.broken
+		check.Error(nil, <-h.broken).Is(t, errEnded)
+		<-ended
+	}
+}
+
+// A rank may stop the helper, with SIGSTOP, or by a connection for which libpmix waits when the
+// next world is described. The ends of the host's ranks are told then, and why.
+func TestSilentHelperIsReported(t *testing.T) {
+	h := pair(t)[0]
+	h.server.silence = time.Millisecond
 	check.That(t, !h.server.Inside(2), "rank 2 is inside before it has entered")
+	err := <-h.broken
+	check.That(t, strings.Contains(err.Error(), "has not answered"), "%v", err)
 }
 
 // request is a spawn request of rank 0 of a world: of each number of ranks one program.
