@@ -12,11 +12,12 @@ import (
 )
 
 // fence exchanges the data of all hosts. The data of a host is divided among its ranks, as a rank
-// may bring kv.MaxFence bytes.
+// may bring kv.MaxFence bytes. More is an error of the ranks here: others do not wait for it.
 func (s *Server) fence(name string, data []byte) ([]byte, status) {
 	here := s.byHost[s.layout.Host]
-	if len(data) > kv.MaxFence*len(here) {
-		return nil, broken
+	tooMuch := len(data) > kv.MaxFence*len(here)
+	if tooMuch {
+		data = nil
 	}
 	values := map[int][]byte{}
 	for _, rank := range here {
@@ -25,7 +26,7 @@ func (s *Server) fence(name string, data []byte) ([]byte, status) {
 		data = data[n:]
 	}
 	all, err := s.opts.Store.FenceAll(s.ctx, name, values)
-	if err != nil {
+	if err != nil || tooMuch {
 		return nil, broken
 	}
 	var joined []byte

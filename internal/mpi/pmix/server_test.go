@@ -179,8 +179,11 @@ func TestFence(t *testing.T) {
 		}
 	}
 	helpers[0].send(fence, []int{8}, strings.Repeat("a", 2*kv.MaxFence+1))
+	helpers[1].send(fence, []int{8}, "b")
 	s, _ := helpers[0].answered(8)
 	check.Equal(t, s, broken, "too much data: status")
+	s, got := helpers[1].answered(8)
+	check.That(t, s == done && got == "b", "beside too much data: status %d, %q", s, got)
 }
 
 // Data of a rank elsewhere is asked for at its host.
