@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
+	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -47,6 +49,8 @@ type Finder struct {
 	Lookup   func(string) (string, bool) // environment variables
 	Open     func(string) (io.ReadCloser, error)
 	Hostname string
+	// Addresses returns the addresses of this machine, by which a pod knows itself.
+	Addresses func() []netip.Addr
 	// Here counts units of this machine; 0: they are counted as those of other hosts are.
 	Here func(unit string) int
 	// count asks hosts for their number of a unit; nil: neither a host nor a discovery script may
@@ -63,12 +67,24 @@ func NewFinder(count Counter) Finder {
 	hostname, _ := os.Hostname()
 	open := func(name string) (io.ReadCloser, error) { return trust.Open(name) }
 	return Finder{
-		Lookup:   os.LookupEnv,
-		Open:     open,
-		Hostname: hostname,
-		Here:     unitsHere,
-		count:    count,
+		Lookup:    os.LookupEnv,
+		Open:      open,
+		Hostname:  hostname,
+		Addresses: ownAddresses,
+		Here:      unitsHere,
+		count:     count,
 	}
+}
+
+// ownAddresses returns the addresses of this machine's interfaces.
+func ownAddresses() (addresses []netip.Addr) {
+	all, _ := net.InterfaceAddrs() // without them this pod is reached as the others are
+	for _, a := range all {
+		if prefix, err := netip.ParsePrefix(a.String()); err == nil {
+			addresses = append(addresses, prefix.Addr())
+		}
+	}
+	return addresses
 }
 
 // unitsHere counts units of this machine, 0 for GPUs.

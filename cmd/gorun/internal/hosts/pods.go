@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -33,13 +34,16 @@ type podNaming struct {
 	namespace string // namespace of the pods
 	own       string // namespace of this pod; "": this process is in none
 	hostname  string // name of this machine
-	kubexec   bool   // pods are reached by kubectl
+	addresses []netip.Addr
+	kubexec   bool // pods are reached by kubectl
 }
 
-// isThis reports whether a pod is the one that this process is in.
+// isThis reports whether a pod is the one that this process is in. Others may have its hostname,
+// which a pod chooses, but not its address.
 func (n podNaming) isThis(p kube.Pod) bool {
 	label, _, _ := strings.Cut(cmp.Or(p.Host, p.Name), ".")
-	return n.own == n.namespace && n.hostname == label
+	address, err := netip.ParseAddr(p.IP)
+	return n.own == n.namespace && n.hostname == label && err == nil && slices.Contains(n.addresses, address)
 }
 
 // isMistaken reports whether a pod would be taken for this machine by its name, which those who may
@@ -85,6 +89,7 @@ func (s Finder) findPods(ctx context.Context, o *settings.Options) (Selection, e
 	naming := podNaming{hostname: s.Hostname, kubexec: o.Method() == "kubexec"}
 	if access.InPod {
 		naming.own = access.Namespace
+		naming.addresses = s.Addresses()
 	}
 	access.Namespace = cmp.Or(o.Namespace, access.Namespace)
 	naming.namespace = access.Namespace

@@ -9,6 +9,7 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -27,6 +28,8 @@ import (
 func TestPodNames(t *testing.T) {
 	pod := kube.Pod{Name: "w-0", Host: "w-0.train", IP: "10.1.0.7"}
 	bare := kube.Pod{Name: "w-0", IP: "10.1.0.7"}
+	like := kube.Pod{Name: "x", Host: "w-0.train", IP: "10.1.0.8"}
+	own := []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("10.1.0.7")}
 	for _, tc := range []struct {
 		name   string
 		naming podNaming
@@ -38,8 +41,9 @@ func TestPodNames(t *testing.T) {
 		{"same namespace", podNaming{namespace: "a", own: "a", hostname: "d"}, pod, "w-0.train"},
 		{"another namespace", podNaming{namespace: "a", own: "b", hostname: "w-0"}, pod, "w-0.train.a"},
 		{"without a service", podNaming{namespace: "a", own: "a", hostname: "d"}, bare, "10.1.0.7"},
-		{"this pod", podNaming{namespace: "a", own: "a", hostname: "w-0"}, pod, "w-0"},
-		{"this pod, by kubectl", podNaming{"a", "a", "w-0", true}, bare, "w-0"},
+		{"this pod", podNaming{"a", "a", "w-0", own, false}, pod, "w-0"},
+		{"this pod, by kubectl", podNaming{"a", "a", "w-0", own, true}, bare, "w-0"},
+		{"another pod of this hostname", podNaming{"a", "a", "w-0", own, false}, like, "w-0.train"},
 	} {
 		check.Equal(t, tc.naming.of(tc.pod), tc.want, tc.name)
 	}
@@ -47,10 +51,13 @@ func TestPodNames(t *testing.T) {
 
 // A pod takes no part whose name would make its ranks run on this machine, unless it is this pod.
 func TestPodsNamedLikeThisMachine(t *testing.T) {
-	pods := []kube.Pod{{Name: "localhost"}, {Name: "127.0.0.1"}, {Name: "laptop"}, {Name: "w-0"}}
+	pods := []kube.Pod{{Name: "localhost"}, {Name: "127.0.0.1"}, {Name: "laptop", IP: "10.1.0.7"},
+		{Name: "laptop.x", IP: "10.1.0.8"}, {Name: "w-0", IP: "10.1.0.9"}}
+	own := []netip.Addr{netip.MustParseAddr("10.1.0.7")}
 	for want, naming := range map[string]podNaming{
-		"w-0":        {namespace: "a", hostname: "laptop", kubexec: true},
-		"laptop w-0": {namespace: "a", own: "a", hostname: "laptop", kubexec: true},
+		"laptop.x w-0":               {"a", "", "laptop", own, true},
+		"laptop laptop.x w-0":        {"a", "a", "laptop", own, true},
+		"10.1.0.7 10.1.0.8 10.1.0.9": {"a", "a", "laptop", nil, false},
 	} {
 		p := &Pods{naming: naming}
 		var got []string
