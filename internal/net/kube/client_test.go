@@ -2,6 +2,7 @@ package kube
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -242,6 +243,23 @@ func TestPasswordOfAProxyStays(t *testing.T) {
 	named := strings.Replace(string(text), "{server:", "{proxy-url: 'http://ada:hunter2@proxy:x', server:", 1)
 	_, err := client(write(t, t.TempDir(), "config", named))
 	check.That(t, err != nil && !strings.Contains(err.Error(), "hunter2"), "%v", err)
+}
+
+// Nor is a token quoted that stands where YAML, or a kubeconfig, has something else.
+func TestTokenOfABrokenFileStays(t *testing.T) {
+	text := must.Get(os.ReadFile(config(t, server(t, nil), "token: hunter2")))(t)
+	for name, changed := range map[string]string{
+		"an alias":        strings.Replace(string(text), "token: hunter2", "token: *hunter2", 1),
+		"no map":          strings.Replace(string(text), "{token: hunter2}", "hunter2", 1),
+		"another setting": strings.Replace(string(text), "token:", "exec:", 1),
+		"no end":          strings.Replace(string(text), "token: hunter2}", "token: 'hunter2", 1),
+	} {
+		file := write(t, t.TempDir(), "config", changed)
+		_, err := client(file)
+		check.That(t, err != nil && strings.Contains(err.Error(), file) && !strings.Contains(err.Error(), "hunter2"),
+			"%s: %v", name, err)
+	}
+	check.Equal(t, lineOf(errors.New("yaml: unmarshal errors:\n  line 12: cannot unmarshal")), ":12")
 }
 
 // A pod asks by its service account, whose token is read again for each request.

@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -90,8 +91,8 @@ func readConfigs(files []string) (all kubeconfig, err error) {
 		}
 		var one kubeconfig
 		if err := yaml.Unmarshal(text, &one); err != nil {
-			return kubeconfig{}, usage.Errorf("check it by kubectl config view", "read the kubeconfig %s: %w", file,
-				err)
+			return kubeconfig{}, usage.Errorf("check it by kubectl config view",
+				"read the kubeconfig %s%s: it is no YAML, or has other values than a kubeconfig", file, lineOf(err))
 		}
 		one.below(filepath.Dir(file))
 		all.CurrentContext = cmp.Or(all.CurrentContext, one.CurrentContext)
@@ -100,6 +101,17 @@ func readConfigs(files []string) (all kubeconfig, err error) {
 		all.Contexts = append(all.Contexts, one.Contexts...)
 	}
 	return all, nil
+}
+
+// lineOf returns the line that an error of the parser of YAML names, as :LINE. The rest may quote a
+// token.
+func lineOf(err error) string {
+	_, rest, found := strings.Cut(err.Error(), "line ")
+	line, _, _ := strings.Cut(rest, ":")
+	if _, err := strconv.Atoi(line); !found || err != nil {
+		return ""
+	}
+	return ":" + line
 }
 
 // below makes relative names of files those below dir.

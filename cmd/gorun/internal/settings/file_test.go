@@ -38,6 +38,17 @@ func TestParseSettings(t *testing.T) {
 	})
 }
 
+// A variable may hold a secret, which no message quotes, also where YAML takes it for something
+// else.
+func TestBrokenFilesQuoteNoValues(t *testing.T) {
+	for _, value := range []string{"*hunter2", "&hunter2 [*hunter2]", "[hunter2]", "{a: hunter2}", "'hunter2",
+		"a: hunter2", "@hunter2", "%hunter2", "!hunter2 [a]"} {
+		flags, _ := NewFlags()
+		_, err := parseSettings("f", []byte("np: 1\nenv:\n  TOKEN: "+value+"\n"), flags)
+		check.That(t, usage.Is(err) && !strings.Contains(err.Error()+usage.Hint(err), "hunter2"), "%s: %v", value, err)
+	}
+}
+
 // Files can set every variable that horovodrun's flags set, and each key has a flag.
 func TestHorovodFileKeysMatchItsFlags(t *testing.T) {
 	reached := map[string]bool{}

@@ -311,9 +311,12 @@ func (r *settingsReader) keys() []string {
 }
 
 // invalidYAML returns a usage error for text that is not YAML. The parser's error begins with the
-// line.
+// line, and quotes the file only where a value seems to be an anchor or refers to one.
 func (r *settingsReader) invalidYAML(err error) error {
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
+	if strings.Contains(text, "anchor '") {
+		text = "a value that begins with * refers to no value of the file: put quotes around it"
+	}
 	where := r.name
 	if rest, numbered := strings.CutPrefix(text, "line "); numbered {
 		if line, what, ok := strings.Cut(rest, ": "); ok && !slices.ContainsFunc([]byte(line), func(c byte) bool {
