@@ -206,22 +206,23 @@ func (e *RefusedError) Error() string {
 
 // Hint returns the rule or the credentials that are missing.
 func (e *RefusedError) Hint() string {
+	namespace := prose.Quoted(e.Namespace)
 	switch {
 	case e.Status == http.StatusForbidden && e.Account != "":
 		return fmt.Sprintf("the service account needs this: kubectl create role gorun-pods -n %[1]s "+
 			"--verb=list,watch --resource=pods && kubectl create rolebinding gorun-pods -n %[1]s "+
 			"--role=gorun-pods --serviceaccount=%[2]s",
-			e.Namespace, e.Account)
+			namespace, e.Account)
 	case e.Status == http.StatusForbidden:
 		return fmt.Sprintf("you need a Role in the namespace %s with the rule {apiGroups: [\"\"], resources: [pods], "+
-			"verbs: [list, watch]}: kubectl auth can-i watch pods -n %[1]s", e.Namespace)
+			"verbs: [list, watch]}: kubectl auth can-i watch pods -n %[1]s", namespace)
 	case e.Status == http.StatusUnauthorized:
 		return "the credentials have expired, or are another cluster's: this must work: kubectl get pods -n " +
-			e.Namespace
+			namespace
 	case e.Status == http.StatusBadRequest:
-		return "a selector is like app=train,role!=driver: kubectl get pods -n " + e.Namespace + " --show-labels"
+		return "a selector is like app=train,role!=driver: kubectl get pods -n " + namespace + " --show-labels"
 	}
-	return "this must work: kubectl get pods -n " + e.Namespace
+	return "this must work: kubectl get pods -n " + namespace
 }
 
 // UnreachableError reports an API server that does not answer.

@@ -106,6 +106,17 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// A namespace is the user's word, and one word of a shell in each hint.
+func TestHintsMayBePasted(t *testing.T) {
+	for _, account := range []string{"", "ddp:trainer"} {
+		for _, status := range []int{400, 401, 403, 500} {
+			hint := (&RefusedError{Status: status, Namespace: "a; touch b", Account: account}).Hint()
+			rest := strings.ReplaceAll(hint, "'a; touch b'", "")
+			check.That(t, !strings.Contains(rest, "touch"), "%d: %s", status, hint)
+		}
+	}
+}
+
 // A token goes to no server but the one that is named, and that has shown its certificate.
 func TestTokenStays(t *testing.T) {
 	elsewhere := server(t, func(_ http.ResponseWriter, r *http.Request) {

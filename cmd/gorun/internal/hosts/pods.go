@@ -128,8 +128,9 @@ func (p *Pods) await(ctx context.Context, limit time.Duration, all bool) (err er
 		case err != nil || !all && len(p.list) > 0 || waiting == "":
 			return err
 		case limit > 0 && time.Since(begun) > limit || !retry.Wait(ctx, time.Second):
-			return cmp.Or(context.Cause(ctx), error(usage.Errorf("kubectl describe pods -n "+p.naming.namespace+" -l "+
-				prose.Quoted(p.selector)+"; --start-timeout says how long to wait", "not ready after %v: %s",
+			hint := "kubectl describe pods -n " + prose.Quoted(p.naming.namespace) + " -l " + prose.Quoted(p.selector) +
+				"; --start-timeout says how long to wait"
+			return cmp.Or(context.Cause(ctx), error(usage.Errorf(hint, "not ready after %v: %s",
 				time.Since(begun).Round(time.Second), waiting)))
 		}
 	}
@@ -147,7 +148,7 @@ func (p *Pods) judge(ctx context.Context) (waiting string, err error) {
 			late = append(late, pod.Name+": "+pod.Reason)
 		}
 	}
-	show := "kubectl get pods -n " + p.naming.namespace + " --show-labels"
+	show := "kubectl get pods -n " + prose.Quoted(p.naming.namespace) + " --show-labels"
 	switch {
 	case len(p.list) == 0 && !p.client.HasNamespace(ctx):
 		return "", usage.Errorf("choose one with --namespace: kubectl get namespaces", "there is no namespace %s",
