@@ -40,9 +40,11 @@ type Driver struct {
 	why     string        // how a member ended the epoch in force, or ""
 	growAt  time.Duration
 	unaware bool // whether ranks seem unaware of epochs: the job neither grows nor survives a failure
-	waiting bool // whether the user was told that the job waits for slots
-	resets  []time.Duration
-	quick   map[Slot]quick
+	// when ranks were last awaited because those of half of the hosts had asked for no epoch
+	strayedAt time.Duration
+	waiting   bool // whether the user was told that the job waits for slots
+	resets    []time.Duration
+	quick     map[Slot]quick
 
 	first     *Failure // cause of the job's end, if it is a failure
 	victims   []victim // those of the epoch in force

@@ -155,7 +155,8 @@ func TestRanksUnawareOfEpochsRunAsInAnyJob(t *testing.T) {
 	}
 	p := unaware("a:2")
 	p.hosts("a:2,b:1").wait(time.Minute).expect("nothing")
-	p.step(Ready{p.live[slot("a1")]}).expect("start b0 as 2/3") // it asks late
+	p.ready("a1").join("a1").expect("nothing") // it asks late
+	p.ready("a0").join("a0").expect("start b0 as 2/3")
 
 	p = unaware("a:3")
 	p.exit(4, "a1").expect("stop a0")
@@ -208,7 +209,8 @@ func TestRanksThatKnowNoEpochsAreNotLate(t *testing.T) {
 	p := newPlay(t, Config{NP: 2, Min: 1}, "a:1,b:1")
 	p.each(nil, func(q Process) { p.step(Spawned{q}) })
 	p.wait(UnawareTime).expect("start a0 as 0/2; start b0 as 1/2; epoch 1: a0 b0")
-	p.ready("b0").park("b0").wait(time.Minute).expect("interrupt; abort; stop a0; stop b0")
+	p.ready("b0").park("b0").wait(9 * time.Minute).expect("interrupt; abort")
+	p.wait(time.Minute).expect("stop a0; stop b0")
 	p.exit(143)
 	named := strings.HasSuffix(p.end.Cause, "and rank 1 on b asked for another")
 	check.That(t, p.end.Code == CodeNoRank && named, "%+v", p.end)

@@ -3,7 +3,6 @@ package elastic
 import (
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/gorun/gorun/internal/prose"
@@ -38,42 +37,37 @@ func (d *Driver) settle() {
 
 // expire enforces the deadlines of all states.
 func (d *Driver) expire() {
-	if d.phase == Parking && d.now >= d.since+d.cfg.Park && d.strayed() {
-		d.stopStrayed()
-	}
+	d.awaitStrayed()
 	for _, h := range d.hosts {
 		if h.lost && d.now >= h.lostAt+d.cfg.Fence {
 			d.hostFenced(h)
 		}
 	}
-	strayed := sync.OnceValue(d.strayed)
 	for _, p := range d.alive() {
 		h := d.host(p.Host)
 		if h.lost {
 			continue
 		}
 		age := d.now - p.at
+		if p.silent() {
+			age = min(age, d.now-d.strayedAt)
+		}
 		switch {
 		case p.life == stopping && age >= d.cfg.Stop:
 			d.hostLost(h, fmt.Sprintf("its processes do not end within %v", d.cfg.Stop))
-		case p.life == starting && age >= d.cfg.Start && p.up && d.phase.final(): // it may finish, too
-		case p.life == starting && age >= d.cfg.Start && p.up && d.inForce == nil && strayed():
-			if age >= d.cfg.Timeout {
-				d.stopStrayed()
-				return
-			}
+		case p.silent() && d.phase.final(): // it may finish, too
 		case p.life == starting && age >= d.cfg.Start:
 			d.processLate(p, "was not ready within %v", d.cfg.Start)
 		case p.life == joining && d.phase.final() && age >= d.cfg.Join:
 			d.processLate(p, "did not join the others within %v", d.cfg.Join)
-		case (p.life == running || p.life == joining) && d.phase == Parking && d.now >= d.since+d.cfg.Park:
+		case (p.life == running || p.life == joining) && d.phase == Parking && min(age, d.now-d.since) >= d.cfg.Park:
 			d.processLate(p, "did not ask for another epoch within %v", d.cfg.Park)
 		}
 	}
 	switch {
 	case d.phase == Draining && d.now >= d.since+d.cfg.Call:
 		d.unheard()
-	case d.phase == Joining && d.now >= d.since+d.cfg.Join:
+	case d.phase == Joining && d.now >= d.since+d.cfg.Join && d.joinLate():
 		d.breakUp()
 		d.abort()
 	case d.phase == Parking && d.now >= d.since+d.cfg.Park/2:

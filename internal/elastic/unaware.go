@@ -48,12 +48,55 @@ func (d *Driver) failUnaware(code int) {
 	}
 }
 
-// asks records that a process is aware of epochs.
+// asks records that a process is aware of epochs. Where the first epoch was presumed, its members
+// join it as they ask, and the job is elastic again once those of more than half of the hosts have
+// asked: one host that asks does not excuse the failure of a rank that knows of no epochs.
 func (d *Driver) asks(name Process) {
-	d.unaware = false
-	if p := d.find(name); p != nil {
-		p.asked = true
+	p := d.find(name)
+	if p == nil || p.asked {
+		return
 	}
+	p.asked = true
+	if d.unaware && (d.phase == Working || d.phase == Draining) {
+		d.withdraw()
+	}
+	if d.member(p) && (p.life == joining || p.life == running && d.unaware) {
+		d.become(p, joining)
+	}
+	d.unaware = d.unaware && d.strayed()
+}
+
+// withdraw takes back that the epoch in force is whole, since that was presumed.
+func (d *Driver) withdraw() {
+	for _, p := range d.alive() {
+		if d.member(p) && p.life == running {
+			d.become(p, joining)
+			p.since = 0
+		}
+	}
+	d.lastWhole = 0
+	d.planned = false
+	d.turnedAt = d.now
+	d.enter(Joining)
+}
+
+// joinLate reports whether members of the epoch in force are too late to join it. Those of a
+// presumed one have as long to ask as if they had just been started.
+func (d *Driver) joinLate() (late bool) {
+	for _, p := range d.alive() {
+		if !d.member(p) || p.life != joining {
+			continue
+		}
+		by := p.at + d.cfg.Join
+		if !p.asked {
+			by = max(p.at, d.strayedAt) + d.cfg.Start
+		}
+		if d.now < by {
+			return false
+		}
+		late = true
+	}
+	return late
 }
 
 // strayed reports whether at least half of the hosts of the epoch in force, or of the first one
@@ -75,6 +118,29 @@ func (d *Driver) strayed() bool {
 		}
 	}
 	return silent > 0 && 2*silent >= len(asked)
+}
+
+// awaitStrayed decides how long ranks that have strayed are awaited. Before an epoch was whole they
+// may take long to import: they have the time in which one must come about, and the last of them as
+// long as if they had just been started.
+func (d *Driver) awaitStrayed() {
+	parkLate := d.phase == Parking && d.now >= d.since+d.cfg.Park
+	if d.phase.final() || d.lastWhole > 0 && !parkLate {
+		return
+	}
+	longest := time.Duration(-1)
+	for _, p := range d.alive() {
+		if p.silent() && (d.member(p) || d.inForce == nil) {
+			longest = max(longest, d.now-p.at)
+		}
+	}
+	switch {
+	case longest < 0 || longest < d.cfg.Start && !parkLate || !d.strayed():
+	case d.lastWhole > 0 || longest >= max(d.cfg.Start, d.cfg.Timeout):
+		d.stopStrayed()
+	default:
+		d.strayedAt = d.now
+	}
 }
 
 // silent reports whether a process runs that has not asked for an epoch.
