@@ -142,21 +142,38 @@ func (j *elasticJob) abort(host string, p *elasticProcess, cause string) {
 	if j.epoch == nil || j.epoch.aborted {
 		return
 	}
-	abort := wire.Abort{
-		Epoch: j.epoch.plan.Epoch,
-		Rank:  -1,
-		Host:  host,
-		Cause: cause,
-	}
+	rank := -1
 	concerns := slices.ContainsFunc(j.epoch.plan.Members, func(m elastic.Member) bool { return m.Host == host })
 	if p != nil {
 		var m elastic.Member
 		m, concerns = j.memberOf(p)
-		abort.Rank = m.Rank
+		rank = m.Rank
 	}
 	if concerns {
-		j.epoch.aborted = true
-		j.toMembers(wire.TypeAbort, abort)
+		j.abortFor(host, rank, cause)
+	}
+}
+
+// abortFor tells the ranks of the epoch in force to abort, once, because of a rank of it, or of a
+// host if rank is -1.
+func (j *elasticJob) abortFor(host string, rank int, cause string) {
+	if j.epoch.aborted {
+		return
+	}
+	j.epoch.aborted = true
+	j.toMembers(wire.TypeAbort, wire.Abort{
+		Epoch: j.epoch.plan.Epoch,
+		Rank:  rank,
+		Host:  host,
+		Cause: cause,
+	})
+}
+
+// abortStuck tells the ranks of the epoch in force to abort if some wait in a fence for one that
+// has ended.
+func (j *elasticJob) abortStuck() {
+	if stuck := j.epoch.fences.Stuck(); stuck != nil {
+		j.abortFor(j.epoch.plan.Members[stuck.Rank].Host, stuck.Rank, stuck.AbortCause())
 	}
 }
 
@@ -175,9 +192,12 @@ func (j *elasticJob) fence(p *elasticProcess, f wire.Fence) error {
 	}
 	var twice *kv.DuplicateError
 	var full *kv.FullError
+	var stuck *core.RankLost
 	switch {
 	case errors.As(err, &twice), errors.As(err, &full): // a host could end each epoch so
 		return &wire.FormatError{Reason: err.Error()}
+	case errors.As(err, &stuck):
+		j.abortStuck()
 	case err != nil:
 		j.abort(p.name.Host, p, err.Error())
 	}

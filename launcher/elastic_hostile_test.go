@@ -143,3 +143,33 @@ func TestProcessesPutWhatTheirRanksSay(t *testing.T) {
 		})
 	}
 }
+
+// A rank that finishes while another one waits for it in a fence ends the epoch, by its own name.
+func TestRankFinishesBeforeAFence(t *testing.T) {
+	waits := make(chan struct{})
+	var abort wire.Abort
+	machine := serving(func(a *fake.Agent) error {
+		e, err := a.JoinEpoch()
+		if err != nil {
+			return err
+		}
+		if e.Rank == 1 {
+			<-waits
+			time.Sleep(time.Second) // until the fence has come
+			return errors.Join(a.Exit(wire.Exit{Rank: 1}), a.Out.Send(wire.TypeDone, 0, nil), a.UntilEOF())
+		}
+		fence := wire.Fence{Epoch: e.Number, Name: "f", Values: map[int][]byte{0: nil}}
+		err = a.Out.SendMessage(wire.TypeFence, fence)
+		close(waits)
+		if f, wrong := a.Expect(wire.TypeAbort); wrong != nil {
+			err = wrong
+		} else {
+			err = errors.Join(err, f.Decode(&abort))
+		}
+		return errors.Join(err, a.Exit(wire.Exit{Code: 1}), a.Out.Send(wire.TypeDone, 0, nil), a.UntilEOF())
+	})
+	settings := elasticOf(2, hostfile.Host{Name: "h0", Slots: 1}, hostfile.Host{Name: "h1", Slots: 1})
+	r, err := elasticJobOn(t, machine, settings, func(*Options) {})
+	check.OK(t, err)
+	check.That(t, r.Code() == 1 && abort.Rank == 1 && abort.Host == "h1", "%+v, the job ends with %+v", abort, r)
+}

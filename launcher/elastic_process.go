@@ -331,6 +331,9 @@ func (j *elasticJob) exit(p *elasticProcess, e Exit) {
 	if member {
 		j.epoch.fences.RankEnded(m.Rank)
 	}
+	if member && !e.IsFailure() {
+		j.abortStuck()
+	}
 	// A rank is a victim of its epoch only, and of an abort that came before its end.
 	victim := member && (e.Aborted && j.epoch.aborted || p.lostBy == j.epoch.plan.Epoch)
 	if stopping, _ := j.driver.Stopping(p.name); e.IsFailure() && !stopping {

@@ -263,7 +263,8 @@ func (d *Driver) exited(e Exited) {
 	if at == 0 {
 		at = d.now
 	}
-	begun := d.member(p) || d.inForce == nil && d.next != nil && p.epoch == d.next.Epoch
+	awaited := p.asked && (p.life == ready || p.life == joining)
+	begun := !awaited && (d.member(p) || d.inForce == nil && d.next != nil && p.epoch == d.next.Epoch)
 	d.forget(p)
 	switch {
 	case p.life == stopping:

@@ -543,3 +543,22 @@ func TestRepeatedFailureEndsAWorkingJob(t *testing.T) {
 		}
 	}
 }
+
+// A rank that ends with 0 before it has joined the others has failed: they wait for it, and are not
+// late.
+func TestRankThatEndsBeforeItJoins(t *testing.T) {
+	p := begun(t, Config{NP: 2, Min: 1}, "a:2")
+	p.hosts("a:2,b:1").ready("b0").park("a0", "a1").expect("start b0 as 2/3; interrupt; epoch 2: a0 a1 b0")
+	p.exit(0, "b0").expect("interrupt")
+	p.park().expect("epoch 3: a0 a1")
+	p.join().exit(0).expect("start b0 as 2/3; stop b0; end 0")
+}
+
+// As before, and it says that it has joined. Nobody is blamed for what has become of the others.
+func TestRankThatFinishesBeforeOthersJoin(t *testing.T) {
+	p := begun(t, Config{NP: 2, Min: 1}, "a:2")
+	p.hosts("a:2,b:1").ready("b0").park("a0", "a1").expect("start b0 as 2/3; interrupt; epoch 2: a0 a1 b0")
+	p.join("b0").exit(0, "b0").wait(time.Minute).expect("abort")
+	p.park("a0").wait(10 * time.Second).exit(143).expect("stop a0; stop a1; end 125")
+	check.That(t, p.d.first == nil, "blamed: %+v", p.d.first)
+}

@@ -58,8 +58,10 @@ func (d *Driver) expire() {
 		case p.silent() && d.phase.final(): // it may finish, too
 		case p.life == starting && age >= d.cfg.Start:
 			d.processLate(p, "was not ready within %v", d.cfg.Start)
+		case p.life == joining && d.phase.final() && age >= d.cfg.Join+d.cfg.Park:
+			d.processLate(p, "did not ask for another epoch within %v", d.cfg.Park)
 		case p.life == joining && d.phase.final() && age >= d.cfg.Join:
-			d.processLate(p, "did not join the others within %v", d.cfg.Join)
+			d.abort() // it may wait for one that has finished
 		case (p.life == running || p.life == joining) && d.phase == Parking && min(age, d.now-d.since) >= d.cfg.Park:
 			d.processLate(p, "did not ask for another epoch within %v", d.cfg.Park)
 		}
