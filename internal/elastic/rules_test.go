@@ -562,3 +562,49 @@ func TestRankThatFinishesBeforeOthersJoin(t *testing.T) {
 	p.park("a0").wait(10 * time.Second).exit(143).expect("stop a0; stop a1; end 125")
 	check.That(t, p.d.first == nil, "blamed: %+v", p.d.first)
 }
+
+// A newcomer that leaves each epoch before it is whole neither ends a job that works without it nor
+// keeps it from working: it is stopped, and its host rests.
+func TestNewcomerThatJoinsNoEpochIsLeftOut(t *testing.T) {
+	p := begun(t, Config{NP: 2, Min: 1, Max: 3}, "a:2")
+	p.hosts("a:2,b:1").ready("b0").park("a0", "a1").expect("start b0 as 2/3; interrupt; epoch 2: a0 a1 b0")
+	p.park("b0", "a0", "a1").expect("interrupt; epoch 3: a0 a1 b0")
+	p.park("b0", "a0", "a1").wait(time.Second).expect("interrupt; stop b0; epoch 4: a0 a1")
+	p.exit(143, "b0").join().wait(8 * time.Second).expect("nothing")
+	worked := time.Duration(0)
+	for p.now < time.Hour && p.end == nil {
+		p.wait(time.Second).ready()
+		switch p.d.Phase() {
+		case Working:
+			worked += time.Second
+		case Joining:
+			if _, comes := p.live[slot("b0")]; comes && len(p.plan.Members) == 3 {
+				p.park("b0", "a0", "a1")
+			} else {
+				p.join()
+			}
+		default:
+			p.park("a0", "a1")
+		}
+		if gone := stopped(p.acts); len(gone) > 0 {
+			p.exit(143, gone...)
+		}
+		p.acts = nil
+	}
+	check.That(t, p.end == nil && worked > 50*time.Minute, "worked %v of %v, end %+v", worked, p.now, p.end)
+}
+
+// If the job needs it, it is named when the job ends.
+func TestNewcomerThatJoinsNoEpochIsNamed(t *testing.T) {
+	p := begun(t, Config{NP: 2, Min: 2}, "a:1,b:1")
+	p.exit(1, "b0").park("a0").ready("b0").join("a0")
+	for p.now < 20*time.Minute && p.end == nil {
+		p.park("b0", "a0").wait(time.Second)
+		if p.d.Phase() == Ending {
+			p.exit(143)
+		}
+	}
+	must.That(t, p.end != nil, "not ended")
+	named := strings.Contains(p.end.Cause, "; the last one ended when rank 1 on b asked for another")
+	check.That(t, named, "%+v", p.end)
+}

@@ -262,6 +262,7 @@ func (d *Driver) reform() {
 	if d.phase == Parking {
 		d.judge()
 		d.chargeVictims()
+		d.leaveOut()
 		d.enter(Forming)
 	}
 	for _, p := range d.alive() {
@@ -292,17 +293,22 @@ func (d *Driver) choose() {
 		limit, flag := d.limit()
 		d.stopFailed(fmt.Sprintf("the limit of %s is reached", limit), "raise "+flag)
 	case d.now-d.turnedAt >= d.cfg.Timeout && d.tries > 0:
-		d.stopFailed(fmt.Sprintf("no epoch has come about within %v", d.cfg.Timeout), "raise --elastic-timeout if "+
-			"ranks need longer to start; gorun -v shows what each host does")
+		d.stopFailed(fmt.Sprintf("no epoch has come about within %v", d.cfg.Timeout)+d.lastEnd(), "raise "+
+			"--elastic-timeout if ranks need longer to start; gorun -v shows what each host does")
 	case d.shaky >= provenTimes && d.now-d.shakyAt >= d.cfg.Timeout:
-		cause := fmt.Sprintf("no epoch has lasted %v for %v", quickTime, d.cfg.Timeout)
-		if d.why != "" {
-			cause += "; the last one ended when " + d.why
-		}
-		d.stopFailed(cause, "gorun -v shows what each host does")
+		d.stopFailed(fmt.Sprintf("no epoch has lasted %v for %v", quickTime, d.cfg.Timeout)+d.lastEnd(),
+			"gorun -v shows what each host does")
 	case d.now >= d.since+d.hold():
 		d.begin(stay)
 	}
+}
+
+// lastEnd continues a text with what has ended the last epoch, if that is known.
+func (d *Driver) lastEnd() string {
+	if d.why == "" {
+		return ""
+	}
+	return "; the last one ended when " + d.why
 }
 
 // limit describes the reset limit and returns its flag. A job whose ranks are replaced together
@@ -345,6 +351,27 @@ func (d *Driver) judge() {
 	}
 	if d.shaky++; d.shaky == 1 {
 		d.shakyAt = d.now
+	}
+}
+
+// leaveOut stops members that were in no whole epoch, after two that have come to nothing with
+// them, if the others are enough. One of them may be why, and their hosts rest.
+func (d *Driver) leaveOut() {
+	newcomers := d.survivors(parked)
+	all := len(newcomers)
+	newcomers = slices.DeleteFunc(newcomers, func(p *process) bool { return p.since > 0 })
+	if proven := all - len(newcomers); d.tries < 2 || proven < d.cfg.Min {
+		return
+	}
+	rested := map[string]bool{}
+	for _, p := range newcomers {
+		if h := d.host(p.Host); !rested[h.name] {
+			rested[h.name] = true
+			wait := h.rest(d.cfg.Cooldown, d.cfg.Random(), d.now)
+			d.note(NoteAside, h.name, "host %s: no epoch has come about with its new ranks%s; it gets none%s", h.name,
+				d.lastEnd(), forTime(wait))
+		}
+		d.stop(p, false)
 	}
 }
 
