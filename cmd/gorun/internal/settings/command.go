@@ -180,6 +180,25 @@ func relativeWord(line string, arguments bool) string {
 	return ""
 }
 
+// checkCommands returns an error if a command of a job file would run a program or file of the
+// current folder, in spite of what relativeTo does.
+func (s settings) checkCommands() error {
+	for _, v := range s.list {
+		place := FlagsByName()[v.flag].Command
+		absolute := func(program string) string { return programFrom("/", program) }
+		if place == nil || place("./x", absolute) == "./x" { // hosts run it, or it is arguments
+			continue
+		}
+		for _, value := range v.values {
+			if word := relativeWord(place(value, absolute), false); word != "" {
+				return usage.Errorf("name it by its absolute path, or run gorun in the folder of the file",
+					"%s:%d: %s: %s would be a file of the current folder", s.name, v.line, v.flag, word)
+			}
+		}
+	}
+	return nil
+}
+
 // checkPrograms returns an error if a command of a file of defaults runs another program in each
 // folder in which a run is started.
 func (s settings) checkPrograms() error {

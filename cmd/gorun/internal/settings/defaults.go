@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"net/netip"
+	"os"
 	"os/user"
 	"path/filepath"
 	"slices"
@@ -156,13 +157,23 @@ func homeDir(lookup func(string) (string, bool)) string {
 }
 
 // ReadJobFile reads a job file; an empty name gives no settings. Relative paths start at the file's
-// folder.
+// folder. A command that runs other files than its program by relative paths is for there alone.
 func ReadJobFile(name string, flags *pflag.FlagSet, lookup func(string) (string, bool)) (settings, error) {
 	if name == "" {
 		return settings{}, nil
 	}
 	s, err := readSettings(name, flags)
+	if err == nil && !isCurrent(filepath.Dir(name)) {
+		err = s.checkCommands()
+	}
 	return s.relativeTo(filepath.Dir(name), homeDir(lookup)), err
+}
+
+// isCurrent reports whether a folder is the current one.
+func isCurrent(dir string) bool {
+	there, err := os.Stat(dir)
+	here, hereErr := os.Stat(".")
+	return err == nil && hereErr == nil && os.SameFile(there, here)
 }
 
 func readSettings(name string, flags *pflag.FlagSet) (settings, error) {

@@ -74,6 +74,35 @@ func TestCommandsOfFilesAreBesideThem(t *testing.T) {
 	check.Equal(t, pathFrom(".", "", "on-end", "./done"), "./done")
 }
 
+// What else a command of a job file runs is not beside the file if gorun is started elsewhere:
+// others may have put something of that name there.
+func TestCommandsOfFilesRunNothingOfTheCurrentFolder(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "job.yaml")
+	for text, refused := range map[string]string{
+		"on_end: sh done.sh":                         "done.sh",
+		"on_end: ./done; ./more":                     "./more",
+		"on_end: timeout 5 bin/done":                 "bin/done",
+		"on_end: . ./done.sh":                        "./done.sh",
+		"host_discovery_script: date && tools/up.sh": "tools/up.sh",
+		"launch_agent: 'sh rsh.sh : ./rsh'":          "rsh.sh",
+		"on_end: ./done ./log":                       "",
+		"on_end: sh ~/done.sh":                       "",
+		"setup: tools/setup.sh":                      "",
+		"tool: [./wrap:0]":                           "",
+	} {
+		must.OK(t, os.WriteFile(path, []byte(text+"\n"), 0o600))
+		for where, allowed := range map[string]bool{dir: true, filepath.Dir(dir): refused == ""} {
+			t.Chdir(where)
+			name := must.Get(filepath.Rel(where, path))(t)
+			flags, _ := NewFlags()
+			_, err := ReadJobFile(name, flags, environ.Lookup(nil))
+			check.That(t, allowed && err == nil || !allowed && err != nil &&
+				strings.Contains(err.Error(), refused+" would be"), "%s in %s: %v", text, where, err)
+		}
+	}
+}
+
 // The user's defaults hold in every folder, so no command there may be a path that starts at the
 // current one.
 func TestDefaultsRunNoProgramsOfOtherFolders(t *testing.T) {
