@@ -54,6 +54,7 @@ func (s *Services) openMPI(o Options) (err error) {
 		Store:   s.relay,
 		Aborted: s.mpi.aborted,
 		Entered: s.entered,
+		Refused: func(rank int, why string) { s.relay.send(wire.TypeNote, wire.Note{By: rank, Text: why}) },
 		Spawn:   s.spawnPMIx,
 		Broken:  o.Broken,
 	})

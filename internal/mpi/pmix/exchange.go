@@ -17,6 +17,8 @@ func (s *Server) fence(name string, data []byte) ([]byte, status) {
 	here := s.byHost[s.layout.Host]
 	tooMuch := len(data) > kv.MaxFence*len(here)
 	if tooMuch {
+		s.refuse(here[0], fmt.Sprintf("the ranks of this host bring %d bytes to a fence of PMIx, and get an error: "+
+			"it takes %d of each", len(data), kv.MaxFence))
 		data = nil
 	}
 	values := map[int][]byte{}
@@ -36,6 +38,13 @@ func (s *Server) fence(name string, data []byte) ([]byte, status) {
 		}
 	}
 	return joined, done
+}
+
+// refuse tells the user of the first error alone: ranks may bring about any number.
+func (s *Server) refuse(rank int, why string) {
+	if s.opts.Refused != nil {
+		s.refused.Do(func() { s.opts.Refused(rank, why) })
+	}
 }
 
 // group is a set of ranks of the job and of worlds. Rank -1 stands for all ranks of a world.

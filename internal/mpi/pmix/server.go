@@ -41,6 +41,9 @@ type Options struct {
 	Aborted func(rank, code int)
 	Broken  func(err error)
 	Entered func(rank int) // called when a rank calls PMIx_Init; may be nil
+	// Refused tells the user once why ranks of this host, of which it is given the first, get an
+	// error; may be nil.
+	Refused func(rank int, why string)
 	// Spawn starts the ranks that a rank asks for, in a world made with [Server.Add], and returns
 	// its name; nil: it is refused.
 	Spawn func(ctx context.Context, rank int, programs []Program) (name string, err error)
@@ -59,6 +62,7 @@ type Server struct {
 
 	writing sync.Mutex
 	failing sync.Once     // the helper's failure is reported
+	refused sync.Once     // the user knows of the first error
 	silence time.Duration // after which a helper that does not answer has failed
 	adding  sync.Mutex    // held while one world is described
 

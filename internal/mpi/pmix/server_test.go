@@ -28,6 +28,7 @@ type helper struct {
 	aborted chan [2]int
 	spawned chan []Program
 	broken  chan error
+	refused chan string
 }
 
 // startHelper opens a server whose helper first sends greeting.
@@ -38,6 +39,7 @@ func startHelper(t *testing.T, s Store, greeting frame) (*helper, error) {
 		aborted: make(chan [2]int, 1),
 		spawned: make(chan []Program, 1),
 		broken:  make(chan error, 1),
+		refused: make(chan string, 1),
 	}
 	server, err := Open(Options{
 		Library: "/lib/libpmix.so.2",
@@ -61,7 +63,8 @@ func startHelper(t *testing.T, s Store, greeting frame) (*helper, error) {
 			}
 			return "j_1", h.server.Add(ctx, spawned(rank, programs[0].Ranks))
 		},
-		Broken: func(err error) { h.broken <- err },
+		Broken:  func(err error) { h.broken <- err },
+		Refused: func(_ int, why string) { h.refused <- why },
 	})
 	h.server = server
 	return h, err
@@ -182,6 +185,8 @@ func TestFence(t *testing.T) {
 	helpers[1].send(fence, []int{8}, "b")
 	s, _ := helpers[0].answered(8)
 	check.Equal(t, s, broken, "too much data: status")
+	why := <-helpers[0].refused
+	check.That(t, strings.Contains(why, "bring 131073 bytes"), "%s", why)
 	s, got := helpers[1].answered(8)
 	check.That(t, s == done && got == "b", "beside too much data: status %d, %q", s, got)
 }
