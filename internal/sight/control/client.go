@@ -165,6 +165,25 @@ type Found struct {
 	Client *Client // nil: the job has ended, or belongs to another machine
 }
 
+// reachTime bounds the wait for a gorun that has not described its job within the time of a list.
+// It may be busy, or stopped.
+const reachTime = 20 * time.Second
+
+// Reach fails for a job whose gorun runs and does not answer: what is asked of it next might wait
+// without end.
+func (f Found) Reach(ctx context.Context) error {
+	if f.Client == nil || f.State != Unknown {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, reachTime)
+	defer cancel()
+	if _, err := f.Client.Job(ctx); err != nil {
+		return usage.Errorf("if it was stopped, kill -CONT of its process lets it go on",
+			"job %s cannot be reached: its gorun does not answer: %w", f.ID, err)
+	}
+	return nil
+}
+
 // List returns the user's jobs in the order of their start: running ones, and with ended also those
 // that ended in the last seven days. It removes sockets and folders of dead jobs.
 func (p Place) List(ctx context.Context, ended bool) ([]Found, error) {

@@ -123,5 +123,5 @@ func running(ctx context.Context, place control.Place, name string) (control.Fou
 	case f.Client == nil:
 		return f, usage.Errorf("gorun ps -a shows how", "job %s has ended", f.ID)
 	}
-	return f, nil
+	return f, f.Reach(ctx)
 }

@@ -29,6 +29,9 @@ func Attach(ctx context.Context, place control.Place, name string, view View, in
 		console.Notef("job %s has ended", f.ID)
 		return codeOf(f.Job, console)
 	}
+	if err := f.Reach(ctx); err != nil {
+		return 0, err
+	}
 	ctx, detach := context.WithCancel(ctx)
 	defer detach()
 	caught := make(chan os.Signal, 4)

@@ -43,6 +43,9 @@ func Logs(ctx context.Context, place control.Place, name string, view View, foll
 		return usage.Errorf("start jobs with --detach, or with --output-filename DIR, to keep their output",
 			"job %s has ended, and its output was not kept", f.ID)
 	}
+	if err := f.Reach(ctx); err != nil {
+		return err
+	}
 	show, err := newShow(f.Job, view, out, errs)
 	if err != nil {
 		return err

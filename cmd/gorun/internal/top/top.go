@@ -78,7 +78,7 @@ func find(ctx context.Context, place control.Place, name string) (f control.Foun
 		if f.Client == nil {
 			return f, usage.Errorf("gorun ps -a shows how", "job %s has ended", f.ID)
 		}
-		return f, nil
+		return f, f.Reach(ctx)
 	}
 	all, err := place.List(ctx, false)
 	if err != nil {
@@ -95,7 +95,7 @@ func find(ctx context.Context, place control.Place, name string) (f control.Foun
 	case 0:
 		return f, usage.Errorf("start one: gorun -np 4 ./train", "no job of yours runs on this machine")
 	case 1:
-		return f, nil
+		return f, f.Reach(ctx)
 	}
 	return f, usage.Errorf("for example gorun top "+names[0], "%d jobs run: %s", len(names), prose.List(names))
 }

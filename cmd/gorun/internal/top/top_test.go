@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -315,4 +316,20 @@ func TestStragglerIsShown(t *testing.T) {
 	}
 	text := m.totals()
 	check.That(t, strings.HasPrefix(text, "slow: rank 2 costs 30%  cpu "), "%q", text)
+}
+
+func TestSilentGorunIsNotAwaited(t *testing.T) {
+	place := control.Place{Runtime: filepath.Join(t.TempDir(), "gorun"), Host: "here"}
+	must.OK(t, os.Mkdir(place.Runtime, 0o700))
+	socket := net.UnixAddr{Name: filepath.Join(place.Runtime, "a2b3@here.sock"), Net: "unix"}
+	silent := must.Get(net.ListenUnix("unix", &socket))(t)
+	t.Cleanup(func() { silent.Close() })
+	for _, name := range []string{"", "a2b3"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			defer cancel()
+			check.Error(find(ctx, place, name)).Says(t, "cannot be reached: its gorun does not answer")
+		})
+	}
 }
