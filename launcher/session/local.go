@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"github.com/gorun/gorun/internal/files/trust"
 )
@@ -16,8 +17,13 @@ import (
 // Local is this machine as a Host, without SSH.
 type Local struct{}
 
+// killTime is how long the output of a process that was killed may stay open. A process below it,
+// such as an agent that waits for a file system, may not end.
+const killTime = 5 * time.Second
+
 // Run runs argv in a new session, so that a Ctrl-C at the terminal
-// reaches the launcher only. It returns when the process has ended, also while stdin has not.
+// reaches the launcher only. It returns when the process has ended, also while stdin has not, and
+// soon after ctx.
 func (Local) Run(ctx context.Context, argv []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Stdout = stdout
@@ -35,7 +41,16 @@ func (Local) Run(ctx context.Context, argv []string, stdin io.Reader, stdout, st
 		_, _ = io.Copy(input, stdin) // ends when the caller closes stdin, or the process's end does
 		input.Close()
 	}()
-	err = cmd.Wait()
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	select {
+	case err = <-ended:
+	case <-ctx.Done():
+		select {
+		case <-ended:
+		case <-time.After(killTime):
+		}
+	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
