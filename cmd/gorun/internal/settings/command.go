@@ -97,23 +97,6 @@ func CheckCommands(flags *pflag.FlagSet, names []string, dir string) error {
 	return nil
 }
 
-// interpreterOf reports whether a program runs the file that is its first argument, for which it
-// looks in the current folder first. Behind an option that ends in one of the letters, a text or a
-// module comes instead.
-func interpreterOf(word string) (letters string, is bool) {
-	switch filepath.Base(word) {
-	case ".", "source":
-		return "", true
-	case "sh", "bash", "dash", "ksh", "zsh":
-		return "c", true
-	case "perl":
-		return "eE", true
-	case "python", "python3":
-		return "cm", true
-	}
-	return "", false
-}
-
 // isWrapper reports whether a program runs another, which is one of its arguments.
 func isWrapper(word string) bool {
 	return slices.Contains([]string{"chrt", "doas", "env", "flock", "ionice", "nice", "numactl", "setpriv", "stdbuf",
@@ -132,50 +115,21 @@ func precedes(raw string) bool {
 // to be a path, but of those of a program that runs another.
 func relativeWord(line string, arguments bool) string {
 	words, _ := usage.SplitCommands(line, separators+"`") // as in commandLine
-	// Whether the word is a program, or may be one.
-	begins := true
-	wraps := false
-	// Whether it is the file that an interpreter runs, or an option before that; the letters of
-	// options that have a text instead, and whether it belongs to another option.
-	runs := false
-	letters := ""
-	option := false
+	at := position{kind: program}
 	for _, w := range words {
 		word := w.Text
-		relative := word != "" && strings.IndexByte("/~$", word[0]) < 0
 		switch {
 		case precedes(line[w.At:w.End]):
-			begins = true
-			wraps = false
-			runs = false
-			option = false
+			at = position{kind: program}
 			continue
-		case option:
-			option = false
-			continue
-		case runs && strings.HasPrefix(word, "-"):
-			if strings.Contains(letters, word[len(word)-1:]) {
-				runs = false
-				begins = letters == "c" // the text of a shell
-			}
-			option = slices.Contains([]string{"-o", "-W", "-X"}, word)
-			continue
-		case begins && (assigns(word) || strings.HasPrefix(word, "-")):
-			continue
-		case begins && strings.ContainsAny(word, " \t\n"):
+		case at.kind == program && strings.ContainsAny(word, " \t\n"):
 			if found := relativeWord(word, arguments); found != "" {
 				return found
 			}
-		case relative && (runs || (begins || wraps) && strings.Contains(word, "/")):
-			return word
-		case arguments && (strings.HasPrefix(word, "./") || strings.HasPrefix(word, "../")):
+		case at.runs(word), arguments && (strings.HasPrefix(word, "./") || strings.HasPrefix(word, "../")):
 			return word
 		}
-		programs := begins || wraps
-		letters, runs = interpreterOf(word)
-		runs = runs && programs
-		wraps = wraps || begins && isWrapper(word)
-		begins = begins && starts(word)
+		at = at.after(word)
 	}
 	return ""
 }
