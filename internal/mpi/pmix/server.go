@@ -246,7 +246,7 @@ func (s *Server) Inside(rank int) bool {
 	s.mu.Unlock()
 	f := newFrame(echo)
 	f.number(id)
-	go func() { _ = s.send(f) }() // a helper that is stopped may read nothing; serve sees its end
+	s.wg.Go(func() { _ = s.send(f) }) // a helper that is stopped may read nothing; serve sees its end
 	late := time.NewTimer(s.silence)
 	defer late.Stop()
 	select {
