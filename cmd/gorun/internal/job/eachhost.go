@@ -103,35 +103,77 @@ func (c *hostCommands) begin(hosts []hostfile.Host) {
 }
 
 // tearDown runs --teardown on the hosts that were set up, but for lost ones. Stop requests and
-// teardownTime end it. Its failures are warnings.
+// teardownTime end it. Its failures are warnings. If some cannot be reached, the others are tried
+// alone: several that pretend to be reached until the next try could use up the time.
 func (c *hostCommands) tearDown(ctx context.Context, lost []launcher.HostError) {
 	if c.o.Teardown == "" {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), teardownTime)
 	defer cancel()
-	hosts := c.without(c.begun, lost)
-	for len(hosts) > 0 {
-		opts, where, err := c.options(hosts, c.o.Teardown)
-		if err != nil {
-			c.console.Warningf("--teardown: %v", err)
-			return
+	untried := c.tearDownOn(ctx, c.without(c.begun, lost), c.opts.Stops)
+	if len(untried) == 0 {
+		return
+	}
+	stops, end := shared(c.opts.Stops, len(untried))
+	defer end()
+	var all sync.WaitGroup
+	for i, h := range untried {
+		all.Go(func() { c.tearDownOn(ctx, []hostfile.Host{h}, stops[i]) })
+	}
+	all.Wait()
+}
+
+// tearDownOn runs --teardown on hosts, all or none. It returns those on which it did not run
+// because others cannot be reached.
+func (c *hostCommands) tearDownOn(ctx context.Context, hosts []hostfile.Host, stops <-chan launcher.Stop) (
+	untried []hostfile.Host) {
+	if len(hosts) == 0 {
+		return nil
+	}
+	opts, where, err := c.options(hosts, c.o.Teardown)
+	if err != nil {
+		c.console.Warningf("--teardown: %v", err)
+		return nil
+	}
+	opts.Stops = stops
+	opts.StartTimeout = teardownStart
+	opts.Tolerate = launcher.TolerateAll
+	result, err := launcher.Run(ctx, where, opts)
+	if unreached, is := errors.AsType[*launcher.LaunchError](err); is {
+		if untried = c.without(hosts, unreached.Hosts); len(untried) < len(hosts) {
+			return untried
 		}
-		opts.Stops = c.opts.Stops
-		opts.StartTimeout = teardownStart
-		opts.Tolerate = launcher.TolerateAll
-		result, err := launcher.Run(ctx, where, opts)
-		unreached := new(launcher.LaunchError)
-		if !errors.As(err, &unreached) {
-			c.report(where, result, err)
-			return
+	}
+	c.report(where, result, err)
+	return nil
+}
+
+// shared passes requests to end a job on to several jobs, until end is called.
+func shared(from <-chan launcher.Stop, jobs int) (all []chan launcher.Stop, end func()) {
+	for range jobs {
+		all = append(all, make(chan launcher.Stop, 4))
+	}
+	done := make(chan struct{})
+	var passing sync.WaitGroup
+	passing.Go(func() {
+		for {
+			select {
+			case stop := <-from:
+				for _, to := range all {
+					select {
+					case to <- stop:
+					default: // it has as many to read, or has ended
+					}
+				}
+			case <-done:
+				return
+			}
 		}
-		rest := c.without(hosts, unreached.Hosts)
-		if len(rest) == len(hosts) {
-			c.report(where, result, err)
-			return
-		}
-		hosts = rest
+	})
+	return all, func() {
+		close(done)
+		passing.Wait()
 	}
 }
 
