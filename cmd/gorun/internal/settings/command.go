@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"cmp"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,7 +17,8 @@ const separators = "\n;&|()"
 
 // starts reports whether a word of a shell starts the command behind it.
 func starts(word string) bool {
-	return slices.Contains([]string{"!", "command", "env", "exec", "nice", "nohup", "setsid", "time"}, word)
+	return slices.Contains([]string{"!", "builtin", "busybox", "command", "env", "eval", "exec", "nice", "nohup",
+		"setsid", "time"}, word)
 }
 
 // assigns reports whether a word of a shell sets a variable for the command behind it.
@@ -122,16 +124,30 @@ func relativeWord(line string, arguments bool) string {
 		case precedes(line[w.At:w.End]):
 			at = position{kind: program}
 			continue
-		case at.kind == program && strings.ContainsAny(word, " \t\n"):
+		case at.mayRun() && strings.ContainsAny(word, " \t\n"):
 			if found := relativeWord(word, arguments); found != "" {
 				return found
 			}
 		case at.runs(word), arguments && (strings.HasPrefix(word, "./") || strings.HasPrefix(word, "../")):
 			return word
 		}
+		if found := relativeWord(substituted(line[w.At:w.End]), false); found != "" {
+			return found
+		}
 		at = at.after(word)
 	}
 	return ""
+}
+
+// substituted returns the commands in a word as it is written, between quotes, whose output a shell
+// puts there. It may return what follows them, too.
+func substituted(raw string) string {
+	if literal := strings.HasPrefix(raw, "'") && strings.IndexByte(raw[1:], '\'') == len(raw)-2; literal {
+		return ""
+	}
+	_, dollar, _ := strings.Cut(raw, "$(")
+	_, back, _ := strings.Cut(raw, "`")
+	return strings.ReplaceAll(cmp.Or(dollar, back), `"`, "")
 }
 
 // checkCommands returns an error if a command of a job file would run a program or file of the

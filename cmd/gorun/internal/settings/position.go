@@ -33,6 +33,7 @@ func (p position) after(word string) position {
 	case p.kind == script && strings.HasPrefix(word, "-"):
 		return p.afterOption(word)
 	case p.kind == program && isBefore(word):
+		p.wraps = p.wraps || strings.HasPrefix(word, "-") // the value of the option may come first
 	case (p.kind == program || p.wraps) && interprets:
 		p.kind = script
 		p.texts = texts
@@ -48,6 +49,9 @@ func (p position) after(word string) position {
 // afterOption returns the position behind an option of an interpreter.
 func (p position) afterOption(word string) position {
 	switch last := word[len(word)-1:]; {
+	case slices.Contains([]string{"--rcfile", "--init-file"}, word):
+		p.kind = optionValue
+	case strings.HasPrefix(word, "--"):
 	case strings.Contains(p.texts, last) && p.texts == shellTexts:
 		p.kind = program
 	case strings.Contains(p.texts, last):
@@ -67,8 +71,13 @@ func (p position) runs(word string) bool {
 	case p.kind == script:
 		return relative && !strings.HasPrefix(word, "-")
 	}
-	return relative && (p.kind == program || p.wraps) && strings.Contains(word, "/")
+	first, _, path := strings.Cut(word, "/")
+	return relative && p.mayRun() && path && (p.kind == program || !isBefore(word) && !strings.Contains(first, ":"))
 }
+
+// mayRun reports whether a word here may be a program. Of the arguments of a program that runs
+// another, options, variables, URLs and what is on other hosts, such as a:b/c, are none.
+func (p position) mayRun() bool { return p.kind == program || p.kind == argument && p.wraps }
 
 // isBefore reports whether a word is a variable or an option before a program.
 func isBefore(word string) bool { return assigns(word) || strings.HasPrefix(word, "-") }
@@ -78,14 +87,16 @@ const shellTexts = "c"
 // interpreterOf reports whether a program runs the file that is its first argument, for which it
 // looks in the current folder first, and returns the letters of [position].texts.
 func interpreterOf(word string) (texts string, is bool) {
-	switch filepath.Base(word) {
-	case ".", "source":
+	name := filepath.Base(word)
+	if name == "." || name == "source" {
 		return "", true
-	case "sh", "bash", "dash", "ksh", "zsh":
+	}
+	switch strings.TrimRight(name, "0123456789.") { // of python3.12, for example
+	case "sh", "ash", "bash", "csh", "dash", "fish", "ksh", "mksh", "rbash", "tcsh", "yash", "zsh":
 		return shellTexts, true
 	case "perl":
 		return "eE", true
-	case "python", "python3":
+	case "python", "pypy":
 		return "cm", true
 	}
 	return "", false
