@@ -62,7 +62,7 @@ func (d *Driver) expire() {
 			d.processLate(p, "did not ask for another epoch within %v", d.cfg.Park)
 		case p.life == joining && d.phase.final() && age >= d.cfg.Join:
 			d.abort() // it may wait for one that has finished
-		case (p.life == running || p.life == joining) && d.phase == Parking && min(age, d.now-d.since) >= d.cfg.Park:
+		case (p.life == running || p.life == joining) && d.parkLate():
 			d.processLate(p, "did not ask for another epoch within %v", d.cfg.Park)
 		}
 	}
@@ -75,6 +75,11 @@ func (d *Driver) expire() {
 	case d.phase == Parking && d.now >= d.since+d.cfg.Park/2:
 		d.abort()
 	}
+}
+
+// parkLate reports whether members of an epoch that is over are too late to ask for another.
+func (d *Driver) parkLate() bool {
+	return d.phase == Parking && d.now >= max(d.since, d.strayedAt)+d.cfg.Park
 }
 
 // abort ends what members of the epoch in force wait for, once: only those park late then for whom

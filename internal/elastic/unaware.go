@@ -81,8 +81,10 @@ func (d *Driver) withdraw() {
 }
 
 // joinLate reports whether members of the epoch in force are too late to join it. Those of a
-// presumed one have as long to ask as if they had just been started.
+// presumed one have as long to ask as if they had just been started, and then to join. They may
+// not ask one after the other to have longer.
 func (d *Driver) joinLate() (late bool) {
+	last := max(d.since, d.strayedAt) + d.cfg.Start + d.cfg.Join
 	for _, p := range d.alive() {
 		if !d.member(p) || p.life != joining {
 			continue
@@ -91,7 +93,7 @@ func (d *Driver) joinLate() (late bool) {
 		if !p.asked {
 			by = max(p.at, d.strayedAt) + d.cfg.Start
 		}
-		if d.now < by {
+		if d.now < min(by, last) {
 			return false
 		}
 		late = true
@@ -124,8 +126,8 @@ func (d *Driver) strayed() bool {
 // may take long to import: they have the time in which one must come about, and the last of them as
 // long as if they had just been started.
 func (d *Driver) awaitStrayed() {
-	parkLate := d.phase == Parking && d.now >= d.since+d.cfg.Park
-	if d.phase.final() || d.lastWhole > 0 && !parkLate {
+	late := d.phase == Parking && d.now >= d.since+d.cfg.Park
+	if d.phase.final() || d.lastWhole > 0 && !late {
 		return
 	}
 	longest := time.Duration(-1)
@@ -135,7 +137,7 @@ func (d *Driver) awaitStrayed() {
 		}
 	}
 	switch {
-	case longest < 0 || longest < d.cfg.Start && !parkLate || !d.strayed():
+	case longest < 0 || longest < d.cfg.Start && !late || !d.strayed():
 	case d.lastWhole > 0 || longest >= max(d.cfg.Start, d.cfg.Timeout):
 		d.stopStrayed()
 	default:

@@ -1,6 +1,7 @@
 package elastic
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -82,6 +83,34 @@ func TestRankThatNeverAsksIsNotAwaited(t *testing.T) {
 	p.exit(143, "c0").expect("start c0 as 2/3")
 	p.ready("c0").join().expect("epoch 2: a0 b0 c0")
 	check.That(t, p.d.Established() && !p.d.Unaware(), "not elastic again")
+}
+
+// A host whose ranks ask one after the other, or say late that they have joined, holds others up
+// for as long as one rank may take to ask and to join, and then to ask for another epoch.
+func TestRanksThatAskOneAfterTheOtherAreLate(t *testing.T) {
+	p := newPlay(t, Config{NP: 9, Min: 1}, "a:1,b:8")
+	p.each(nil, func(q Process) { p.step(Spawned{q}) })
+	p.wait(UnawareTime+time.Second).ready("a0", "b0").join("a0")
+	begun := p.now
+	p.wait(119 * time.Second).ready("b1")
+	for i := 2; i < 8 && p.d.Phase() == Joining; i++ {
+		p.wait(59 * time.Second).ready(fmt.Sprint("b", i))
+	}
+	check.That(t, p.d.Phase() == Parking, "phase %v after %v", p.d.Phase(), p.now-begun)
+	check.That(t, p.now-begun <= 4*time.Minute, "they were awaited for %v", p.now-begun)
+
+	p = presumed(t, "a:1,b:1,c:1")
+	p.ready("a0", "b0").exit(1, "b0").park("a0").expect("interrupt")
+	p.wait(59 * time.Second).ready("c0").join("c0").expect("abort")
+	p.wait(time.Second).expect("stop c0")
+}
+
+// Nor does a rank that says late that it has joined an epoch which is over.
+func TestRankThatJoinsAnEpochThatIsOverIsLate(t *testing.T) {
+	p := newPlay(t, Config{NP: 3, Min: 2}, "a:1,b:1,c:1")
+	p.ready().join("a0", "b0").exit(1, "b0").park("a0").expect("")
+	p.wait(59 * time.Second).join("c0").expect("abort")
+	p.wait(time.Second).expect("stop c0")
 }
 
 // The ranks of half of the hosts may import for long, also if one of another host fails meanwhile.
