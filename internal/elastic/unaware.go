@@ -132,7 +132,7 @@ func (d *Driver) awaitStrayed() {
 	}
 	longest := time.Duration(-1)
 	for _, p := range d.alive() {
-		if p.silent() && (d.member(p) || d.inForce == nil) {
+		if d.strays(p) {
 			longest = max(longest, d.now-p.at)
 		}
 	}
@@ -145,15 +145,23 @@ func (d *Driver) awaitStrayed() {
 	}
 }
 
+// strays reports whether a process is one of those for which an epoch waits, and is silent.
+func (d *Driver) strays(p *process) bool { return p.silent() && (d.member(p) || d.inForce == nil) }
+
 // silent reports whether a process runs that has not asked for an epoch.
 func (p *process) silent() bool {
 	return !p.asked && (p.life == starting && p.up || p.life == running || p.life == joining)
 }
 
-// stopStrayed ends a job that has strayed.
+// stopStrayed ends a job that has strayed. It names a rank of either side, since gorun cannot know
+// which of them is as its program is.
 func (d *Driver) stopStrayed() {
-	cause := "the ranks of half of the hosts or more seem to know nothing of epochs"
 	all := d.alive()
+	such := ""
+	if i := slices.IndexFunc(all, d.strays); i >= 0 {
+		such = fmt.Sprintf(", such as rank %d on %s,", all[i].rank, all[i].Host)
+	}
+	cause := "the ranks of half of the hosts or more" + such + " seem to know nothing of epochs"
 	if d.why != "" {
 		cause += ", and " + d.why
 	} else if i := slices.IndexFunc(all, func(p *process) bool { return p.asked }); i >= 0 {

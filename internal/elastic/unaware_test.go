@@ -39,8 +39,8 @@ func TestRanksThatKnowNoEpochsAreAwaited(t *testing.T) {
 	p := begin("a:1,b:1")
 	p.wait(5 * time.Minute).expect("stop a0; stop b0")
 	p.exit(143)
-	check.That(t, p.end.Code == CodeNoRank && strings.HasSuffix(p.end.Cause, ", and rank 1 on b asked for one"),
-		"%+v", p.end)
+	check.That(t, p.end.Code == CodeNoRank && strings.HasSuffix(p.end.Cause, ", and rank 1 on b asked for one") &&
+		strings.Contains(p.end.Cause, "such as rank 0 on a,"), "%+v", p.end)
 	p = begin("a:1,b:1")
 	p.exit(0, "a0").wait(10 * time.Second).exit(143).expect("stop b0; end 125")
 	p = begin("a:1,b:1")
