@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/gorun/gorun/internal/net/secure"
 )
@@ -24,13 +25,15 @@ func Group(ctx context.Context, c *Comm, name string, ranks []int) (*Comm, error
 	}
 	ctx, cancel := c.within(ctx)
 	defer cancel(nil)
+	// Not that of a group "b" of a group "a", if the name is "a/b".
+	whole := c.name + "/" + strings.NewReplacer("%", "%25", "/", "%2F").Replace(name)
 	meet := meeting{
 		ctx:     ctx,
 		comm:    c,
 		members: s.members,
-		name:    fmt.Sprintf("group%s/%s", c.name, name),
+		name:    "group" + whole,
 	}
-	part, err := s.build(fmt.Sprintf("%s/%s", c.name, name), meet.exchange)
+	part, err := s.build(whole, meet.exchange)
 	if err == nil {
 		_, err = meet.exchange("ready", nil)
 	}

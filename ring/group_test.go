@@ -54,6 +54,37 @@ func TestGroups(t *testing.T) {
 	})
 }
 
+// Names that are alike as paths are different ones: no group takes the values of another, which may
+// have ended.
+func TestGroupsOfSimilarNames(t *testing.T) {
+	comms := ringtest.NewJob(t, 2).Join(t)
+	group := func(of []*ring.Comm, name string) []*ring.Comm {
+		groups := make([]*ring.Comm, len(of))
+		for late := range of { // the other one must not go on without it
+			name := fmt.Sprint(name, late)
+			came := make(chan struct{})
+			time.AfterFunc(50*time.Millisecond, func() { close(came) })
+			ringtest.All(t, len(of), func(i int) (err error) {
+				if i == late {
+					<-came
+				}
+				groups[i], err = ring.Group(ctx, of[i], name, []int{0, 1})
+				if err == nil {
+					err = ring.Barrier(ctx, groups[i])
+				}
+				return err
+			})
+		}
+		return groups
+	}
+	a := group(comms, "a")
+	_ = group(comms, "a1/b")
+	_ = group(a, "b")
+	for _, name := range []string{"x/", "/x/", "x//", "x/../x/", "./x/", "%2F", "../", "a?b#", "x\x00"} {
+		_ = group(comms, name)
+	}
+}
+
 // What is wrong with a group is said at once, and breaks nothing.
 func TestGroupMistakes(t *testing.T) {
 	comms := ringtest.NewJob(t, 3).Join(t)

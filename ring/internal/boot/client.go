@@ -104,7 +104,7 @@ func decodeJob(body []byte) (Job, error) {
 // until all have called Fence with the same name. If the job is aborted, the error is an
 // [*Abort].
 func (c *Client) Fence(ctx context.Context, name string, value []byte) ([][]byte, error) {
-	body, err := c.call(ctx, http.MethodPost, "fence/"+(&url.URL{Path: name}).EscapedPath(), value)
+	body, err := c.call(ctx, http.MethodPost, "fence/"+url.PathEscape(name), value)
 	if err != nil {
 		return nil, fmt.Errorf("fence %s: %w", name, err)
 	}
@@ -165,9 +165,13 @@ func RankKey(epoch, rank int, what string) string {
 	return fmt.Sprintf("epoch/%d/rank/%d/%s", epoch, rank, what)
 }
 
+// kvPath is the path of a key. As one segment it stays as it is where a server cleans paths, which
+// would make the same of a//b and a/b.
+func kvPath(key string) string { return "kv/" + url.PathEscape(key) }
+
 // Put sets the value of key for all ranks of the job.
 func (c *Client) Put(ctx context.Context, key string, value []byte) error {
-	if _, err := c.call(ctx, http.MethodPut, "kv/"+(&url.URL{Path: key}).EscapedPath(), value); err != nil {
+	if _, err := c.call(ctx, http.MethodPut, kvPath(key), value); err != nil {
 		return fmt.Errorf("put %s: %w", key, err)
 	}
 	return nil
@@ -175,7 +179,7 @@ func (c *Client) Put(ctx context.Context, key string, value []byte) error {
 
 // Get returns the current value of key.
 func (c *Client) Get(ctx context.Context, key string) (value []byte, found bool, err error) {
-	value, err = c.call(ctx, http.MethodGet, "kv/"+(&url.URL{Path: key}).EscapedPath(), nil)
+	value, err = c.call(ctx, http.MethodGet, kvPath(key), nil)
 	if errors.Is(err, errNotFound) {
 		return nil, false, nil
 	}
@@ -188,7 +192,7 @@ func (c *Client) Get(ctx context.Context, key string) (value []byte, found bool,
 // Wait returns the value of key as soon as it has one.
 func (c *Client) Wait(ctx context.Context, key string) ([]byte, error) {
 	for {
-		value, err := c.call(ctx, http.MethodGet, "kv/"+(&url.URL{Path: key}).EscapedPath()+"?wait="+
+		value, err := c.call(ctx, http.MethodGet, kvPath(key)+"?wait="+
 			keyTimeout.String(), nil)
 		if err == nil {
 			return value, nil
