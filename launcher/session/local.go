@@ -41,6 +41,8 @@ func (Local) Run(ctx context.Context, argv []string, stdin io.Reader, stdout, st
 		_, _ = io.Copy(input, stdin) // ends when the caller closes stdin, or the process's end does
 		input.Close()
 	}()
+	// Not cmd.WaitDelay: it would cut the output of a process that has ended while its reader is
+	// held up.
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	select {
